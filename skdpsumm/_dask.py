@@ -175,15 +175,18 @@ def cut_and_joined(
     return on_partitions(join, pieces, shared)
 
 
-def reduced(merge: Callable[[Sequence[Any]], Any], tasks: Sequence[Any]) -> Any:
-    """Return one result for many, merged in order by a tree of tasks, to be computed."""
-    from dask import delayed
+def reduced(merge: Callable[..., Any], tasks: Sequence[Any]) -> Any:
+    """Return one result for many, merged in order by a tree of tasks, to be computed.
 
-    run = delayed(merge, pure=False)
-    tasks = list(tasks)
+    Parameters
+    ----------
+    merge : callable
+        A function of a module. ``merge(results, None)`` returns one for several.
+    tasks : sequence of Delayed
+    """
     while len(tasks) > 1:
-        groups = [tasks[k : k + _WIDTH] for k in range(0, len(tasks), _WIDTH)]
-        tasks = [run(group, dask_key_name=_key("skdpsumm_merge")) for group in groups]
+        groups = [list(tasks[k : k + _WIDTH]) for k in range(0, len(tasks), _WIDTH)]
+        tasks = on_partitions(merge, groups, None)
     return tasks[0]
 
 

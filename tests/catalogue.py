@@ -16,38 +16,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    Numeric,
-    PINPClassifier,
-    PINPRegressor,
-    PrivateMMDSummarizer,
-    PrivateSearchCV,
-    PublicVectorizer,
-    RACESketcher,
-    RFFSketcher,
-    SchemaFinder,
-    SketchSummarizer,
-    SketchUnion,
-    SummarizedEstimator,
-    TDDLClassifier,
-    TDDLRegressor,
-    TDILClassifier,
-    TDILRegressor,
-)
-from skdpsumm.learners import (
-    ExponentialMechanism,
-    FunctionalMechanism,
-    GradientDescent,
-    LaplaceAnswers,
-    NoisyThreshold,
-    PolynomialKernel,
-    SparseVector,
-)
+from skdpsumm import AdaptiveSketcher, PINPClassifier, PINPRegressor, PrivateSearchCV, learners
+from skdpsumm.learners import TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
+from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm.schema import Numeric, PublicVectorizer, SchemaFinder
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
+from skdpsumm.summaries import PrivateMMDSummarizer, SketchSummarizer, SummarizedEstimator
 
 BUDGET = ("epsilon", "delta", "adjacency", "ledger")
 
@@ -94,7 +68,7 @@ class Instance:
         return model.fit(X, *given)
 
 
-def _instances(kind, estimators, y=None, *, ending="", interactive=False):
+def _named(kind, estimators, y=None, *, ending="", interactive=False):
     return {name + ending: Instance(one, kind, y, interactive) for name, one in estimators.items()}
 
 
@@ -102,12 +76,12 @@ def _instances(kind, estimators, y=None, *, ending="", interactive=False):
 BOX = {"schema": (-1, 1)}
 # Explicit features of columns that nothing is known of, and kernels of a width that is given.
 WIDTH = {"gamma": 1.0}
-MARKS = {**BOX, "mechanism": FunctionalMechanism(n_landmarks=6)}
+MARKS = {**BOX, "mechanism": learners.FunctionalMechanism(n_landmarks=6)}
 _HALVES = Numeric(step=0.25, edges=[-1, 0, 1], unit="m", description="of all")
-_LAPLACE = LaplaceAnswers(n_landmarks=6)
-_EXPONENTIAL = ExponentialMechanism(n_rounds=2)
-_DESCENT = GradientDescent(n_steps=5)
-_SPAN_DESCENT = GradientDescent(n_steps=5, n_landmarks=6)
+_LAPLACE = learners.LaplaceAnswers(n_landmarks=6)
+_EXPONENTIAL = learners.ExponentialMechanism(n_rounds=2)
+_DESCENT = learners.GradientDescent(n_steps=5)
+_SPAN_DESCENT = learners.GradientDescent(n_steps=5, n_landmarks=6)
 NUMBER = {"y_bounds": (-1, 1)}
 
 SKETCHERS = {
@@ -152,14 +126,16 @@ REGRESSORS = {
     "objective": TDILRegressor(mechanism="objective", **NUMBER),
     "exponential": TDILRegressor(mechanism=_EXPONENTIAL, **NUMBER),
     "landmarks": TDILRegressor(kernel="rbf", **MARKS, **NUMBER),
-    "span": TDDLRegressor(kernel=PolynomialKernel(degree=2), **MARKS, **NUMBER),
+    "span": TDDLRegressor(kernel=learners.PolynomialKernel(degree=2), **MARKS, **NUMBER),
     "span by descent": TDDLRegressor(mechanism=_SPAN_DESCENT, **BOX, **NUMBER),
     "laplace": TDDLRegressor(mechanism=_LAPLACE, **BOX, **NUMBER),
     "answers of features": PINPRegressor(kernel="linear", **NUMBER),
 }
 # With a low threshold, so that noise is drawn for some answers.
-_SVT, _THRESHOLD = (kind(failure_probability=0.9) for kind in (SparseVector, NoisyThreshold))
-_PATH = FunctionalMechanism(max_points=30)
+_SVT, _THRESHOLD = (
+    kind(failure_probability=0.9) for kind in (learners.SparseVector, learners.NoisyThreshold)
+)
+_PATH = learners.FunctionalMechanism(max_points=30)
 INTERACTIVE_CLASSIFIERS = {
     "path": PINPClassifier(mechanism=_PATH, **WIDTH),
     "svt": PINPClassifier(mechanism=_SVT, **WIDTH),
@@ -170,28 +146,22 @@ INTERACTIVE_REGRESSORS = {
     "svt": PINPRegressor(mechanism=_SVT, **WIDTH, **NUMBER),
     "threshold": PINPRegressor(mechanism=_THRESHOLD, **WIDTH, **NUMBER),
 }
-_SUMMARY = PrivateMMDSummarizer(n_select=15, n_components=16, gamma=0.5)
+_MMD = PrivateMMDSummarizer(n_select=15, n_components=16, gamma=0.5)
 _CHOICES = {"param_distributions": {"regularization": [1.0, 3.0]}, "expected_trials": 2}
 
 INSTANCES = {
-    **_instances("sketcher", SKETCHERS),
-    **_instances("model", MODELS),
-    **_instances("model", MODEL_CLASSIFIERS, "labels"),
-    **_instances("model", MODEL_REGRESSORS, "numbers"),
-    **_instances("summarizer", SUMMARIZERS),
-    **_instances("synthesizer", SYNTHESIZERS),
-    **_instances("learner", CLASSIFIERS, "labels"),
-    **_instances("learner", REGRESSORS, "numbers", ending=", numbers"),
-    **_instances("learner", INTERACTIVE_CLASSIFIERS, "labels", interactive=True),
-    **_instances(
-        "learner", INTERACTIVE_REGRESSORS, "numbers", ending=", numbers", interactive=True
-    ),
-    "summarised": Instance(
-        SummarizedEstimator(LogisticRegression(), _SUMMARY), "summarised", "labels"
-    ),
-    "summarised, numbers": Instance(
-        SummarizedEstimator(Ridge(), _SUMMARY), "summarised", "numbers"
-    ),
+    **_named("sketcher", SKETCHERS),
+    **_named("model", MODELS),
+    **_named("model", MODEL_CLASSIFIERS, "labels"),
+    **_named("model", MODEL_REGRESSORS, "numbers"),
+    **_named("summarizer", SUMMARIZERS),
+    **_named("synthesizer", SYNTHESIZERS),
+    **_named("learner", CLASSIFIERS, "labels"),
+    **_named("learner", REGRESSORS, "numbers", ending=", numbers"),
+    **_named("learner", INTERACTIVE_CLASSIFIERS, "labels", interactive=True),
+    **_named("learner", INTERACTIVE_REGRESSORS, "numbers", ending=", numbers", interactive=True),
+    "summarised": Instance(SummarizedEstimator(LogisticRegression(), _MMD), "summarised", "labels"),
+    "summarised, numbers": Instance(SummarizedEstimator(Ridge(), _MMD), "summarised", "numbers"),
     "search": Instance(PrivateSearchCV(TDILClassifier(), **_CHOICES), "search", "labels"),
     "search, numbers": Instance(
         PrivateSearchCV(TDILRegressor(**NUMBER), score_bounds=(-1, 0), **_CHOICES),

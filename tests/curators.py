@@ -1,10 +1,17 @@
 """Curators and summarizers from one set of parameters, those of the protocol among them."""
 
+import numpy as np
 from sklearn.base import clone
 
 from skdpsumm import PrivateMMDSummarizer
 from skdpsumm.summaries import Curator
 from skdpsumm.summaries._summarizer import PROTOCOLS
+
+
+def points(n, centre=0.0, seed=0):
+    """Return rows of two columns around a centre."""
+    return np.random.default_rng(seed).normal(centre, 1.0, (n, 2))
+
 
 OF_PROTOCOL = ("n_target", "shares", "max_share_per_owner")
 
@@ -19,12 +26,10 @@ def summarizer_of(n_select=100, *, protocol="propose", **parameters):
     return PrivateMMDSummarizer(n_select=n_select, protocol=protocol, **parameters)
 
 
-def curator_of(
-    X_target, owners, *, target_groups=None, ledger=None, random_state=None, **parameters
-):
+def curator_of(X_target, owners, *, target_groups=None, ledger=None, random_state=None, **options):
     """Return a curator with the terms of such a summarizer."""
     own = {"ledger": ledger, "random_state": random_state}
-    terms = summarizer_of(**parameters).terms()
+    terms = summarizer_of(**options).terms()
     return Curator(X_target, owners, terms, target_groups=target_groups, **own)
 
 

@@ -23,21 +23,11 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    Categorical,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    PrivateSketch,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TableSchema,
-    simulation,
-)
+from skdpsumm import AdaptiveSketcher, HistogramSketcher, M2MEstimator, simulation
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.moments.inferring._points import maxent_points
+from skdpsumm.schema import Categorical, Numeric, TableSchema
+from skdpsumm.sketches import PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.sketches._file import sealed
 
 SECONDS_PER_MUTANT = 3  # which is several times the mean
@@ -451,13 +441,11 @@ def ask(sketch):
         columns = model.schema_
         assert columns.sample(7, np.random.RandomState(0)).shape == (7, columns.n_columns)
         numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
-        questions = [
-            lambda: model.estimate(lambda rows: np.array([str(x) > "5" for x in rows[:, 0]]))
-        ]
+        asks = [lambda: model.estimate(lambda rows: np.array([str(x) > "5" for x in rows[:, 0]]))]
         if numeric:
-            questions += [model.mean, model.covariance, lambda: model.quantile(numeric[0], 0.5)]
-        questions += [partial(model.histogram, j) for j in range(min(columns.n_columns, 2))]
-        told = [answer(question) for question in questions]
+            asks += [model.mean, model.covariance, lambda: model.quantile(numeric[0], 0.5)]
+        asks += [partial(model.histogram, j) for j in range(min(columns.n_columns, 2))]
+        told = [answer(question) for question in asks]
         assert np.shape(model.sample(60, random_state=0)) == (60, columns.n_columns)
         if model._regression is not None:
             points = model._regression.points

@@ -12,16 +12,13 @@ import numpy as np
 import pandas as pd
 
 import skdpsumm
-from skdpsumm import (
-    M2MClassifier,
-    M2MEstimator,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    PrivateSearchCV,
-    RFFSketcher,
-    TDILClassifier,
-)
 from skdpsumm.features._engine import check_engine
+from skdpsumm.learners import TDILClassifier
+from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm.moments import M2MClassifier, M2MEstimator
+from skdpsumm.privacy import PrivacyLedger
+from skdpsumm.sketches import RFFSketcher
+from skdpsumm.summaries import PrivateMMDSummarizer
 
 # What `_sklearn.py` holds is scikit-learn's, so nobody has to know it.
 NOT_OURS = "_sklearn.py"

@@ -101,9 +101,8 @@ def coefficients(model, row):
 
 
 def answers_and_freshness(model, row):
-    answers, fresh = model.answers_.ask(
-        row + np.linspace(0, 1e-3, model.mechanism.max_queries)[:, None]
-    )
+    steps = np.linspace(0, 1e-3, model.mechanism.max_queries)
+    answers, fresh = model.answers_.ask(row + steps[:, None])
     return np.append(answers, fresh)
 
 

@@ -161,13 +161,8 @@ wide_neighbours = partial(
 )
 
 
-UNITS = [
-    ("add_remove", None),
-    ("replace_one", None),
-    ("add_remove", 3),
-    ("add_remove", "average"),
-    ("replace_one", "average"),
-]
+UNITS = [(adjacency, limit) for adjacency in ADJACENCIES for limit in (None, "average")]
+UNITS += [("add_remove", 3)]
 
 
 @pytest.mark.usefixtures("even_model")

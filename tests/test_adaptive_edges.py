@@ -9,19 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    PrivacyLedger,
-    TableSchema,
-)
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.privacy import PrivacyLedger
+from skdpsumm.schema import Numeric, TableSchema
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
 
 UNITS = [("add_remove", None), ("add_remove", 50), ("add_remove", "average"), ("replace_one", None)]
 
 
-def refused(model, X, message, groups=None):
+def is_refused(model, X, message, groups=None):
     """Return whether a fit costs nothing."""
     unit = "row" if groups is None else "group"
     delta = 1e-3 * (model.delta != 0)
@@ -53,7 +49,7 @@ def test_noise_that_some_step_could_not_have_costs_nothing(delta, adjacency, lim
             model.fit(X, groups=groups)
         except ValueError:
             outcomes.add("refused")
-            assert refused(model, X, "64-bit", groups)
+            assert is_refused(model, X, "64-bit", groups)
         else:
             outcomes.add("released")
     assert outcomes == {"refused", "released"}
@@ -79,9 +75,9 @@ def rows_of(schema, n=60):
     return pd.DataFrame(
         {
             name: rng.integers(0, 2, n)
-            if isinstance(column, Numeric)
-            else rng.choice(column.categories, n)
-            for name, column in columns
+            if isinstance(one, Numeric)
+            else rng.choice(one.categories, n)
+            for name, one in columns
         }
     )
 
@@ -90,8 +86,8 @@ def rows_of(schema, n=60):
 def test_a_schema_that_leaves_no_row_costs_nothing(name, unpaid):
     schema = all_ruled_out()[name]
     X = rows_of(schema)
-    assert refused(AdaptiveSketcher(schema=schema), X, "leave no possible row")
-    assert refused(M2MEstimator(schema), X, "leave no possible row")
+    assert is_refused(AdaptiveSketcher(schema=schema), X, "leave no possible row")
+    assert is_refused(M2MEstimator(schema), X, "leave no possible row")
     with pytest.raises(ValueError, match="leave no possible row"):
         M2MEstimator(schema, release=HistogramSketcher(ledger=unpaid)).fit(X)
 

@@ -17,13 +17,7 @@ from skdpsumm.privacy._mechanisms import ZeroConcentratedDP, gdp_delta, mechanis
 from skdpsumm.privacy._objective import ObjectiveDP
 
 TEN = StoppingLaw(0.0, 10)
-LAWS = [
-    TEN,
-    StoppingLaw(1.0, 10),
-    StoppingLaw(-0.6, 10),
-    StoppingLaw(0.0, 1.5),
-    StoppingLaw(0.5, 80),
-]
+LAWS = [TEN, *(StoppingLaw(*law) for law in ((1.0, 10), (-0.6, 10), (0.0, 1.5), (0.5, 80)))]
 RUN = gdp_mu(1.0, 1e-6)
 named = pytest.mark.parametrize("law", LAWS, ids=repr)
 
@@ -73,7 +67,7 @@ def test_beyond_what_is_computed_the_closed_form_holds():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (1.0, 1e-9), (3.0, 1e-6), (10.0, 1e-6)]
+    ("epsilon", "delta"), [(0.1, 1e-6), (1, 1e-5), (1, 1e-9), (3, 1e-6), (10, 1e-6)]
 )
 def test_ten_candidates_cost_at_most_two_fits_in_a_ledger(epsilon, delta):
     """As a ledger with its default accountant counts; and that, too, no Gaussian does for less."""

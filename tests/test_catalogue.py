@@ -41,19 +41,15 @@ def test_every_sketch_and_learner_is_there_with_its_defaults():
 def test_every_mechanism_and_protocol_has_an_instance():
     learners = of("learner").values()
     for kind in {type(one.estimator) for one in learners}:
-        there = {
-            type(one.estimator._chosen_mechanism())
-            for one in learners
-            if type(one.estimator) is kind
-        }
+        own = [one.estimator for one in learners if type(one.estimator) is kind]
+        there = {type(one._chosen_mechanism()) for one in own}
         named = mechanisms_of(kind._kind).values()
         known = {one for one in named if one.__module__.startswith("skdpsumm")}
         assert there == known, kind
     protocols = {type(one.estimator._made_protocol()) for one in of("summarizer").values()}
     public = [getattr(summaries, name) for name in summaries.__all__]
-    assert protocols == {
-        one for one in public if isinstance(one, type) and issubclass(one, Protocol)
-    }
+    kinds = {one for one in public if isinstance(one, type) and issubclass(one, Protocol)}
+    assert protocols == kinds
 
 
 @pytest.mark.parametrize("name", INSTANCES)

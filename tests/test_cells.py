@@ -11,20 +11,11 @@ from skdpsumm.schema._cells import N_VALUES, public_cells
 
 MOST_FINE = 2**15
 COLUMNS = [
-    Numeric(17, 90, step=1),
-    Numeric(0, 127, step=1),
-    Numeric(0, 99_999, step=1),
-    Numeric(-5, 1e6, step=1),
-    Numeric(0, 0.7, step=0.1),
-    Numeric(0, 10**13, step=1),
-    Numeric(0, 1),
-    Numeric(0, 1000),
-    Numeric(-100, 100),
-    Numeric(1e9, 1e9 + 1e-3),
-    Numeric(1e9, np.nextafter(1e9, 2e9)),
-    Numeric(-1e300, 1e300),
-    Numeric(-1e-9, 5),
-    Numeric(0, 1e-290),
+    *(Numeric(17, 90, step=1), Numeric(0, 127, step=1), Numeric(0, 99_999, step=1)),
+    *(Numeric(-5, 1e6, step=1), Numeric(0, 0.7, step=0.1), Numeric(0, 10**13, step=1)),
+    *(Numeric(0, 1), Numeric(0, 1000), Numeric(-100, 100)),
+    *(Numeric(1e9, 1e9 + 1e-3), Numeric(1e9, np.nextafter(1e9, 2e9)), Numeric(-1e300, 1e300)),
+    *(Numeric(-1e-9, 5), Numeric(0, 1e-290)),
 ]
 EVERY_COLUMN = pytest.mark.parametrize("column", COLUMNS, ids=str)
 
@@ -151,14 +142,9 @@ def test_round_values_begin_cells(column, values, dtype):
 @pytest.mark.parametrize(
     ("column", "heap"),
     [
-        (Numeric(0, 1), 0.7),
-        (Numeric(0, 1), 0.1),
-        (Numeric(0, 1), 0.37),
-        (Numeric(0, 5000), 1000.0),
-        (Numeric(0, 2e5), 1e5 + 0.1),
-        (Numeric(1e5, 1e5 + 1), 1e5 + 0.1),
-        (Numeric(0, 2e6), 1234.0),
-        (Numeric(-3, 7), -0.33),
+        *((Numeric(0, 1), 0.7), (Numeric(0, 1), 0.1), (Numeric(0, 1), 0.37)),
+        *((Numeric(0, 5000), 1000.0), (Numeric(0, 2e5), 1e5 + 0.1)),
+        *((Numeric(1e5, 1e5 + 1), 1e5 + 0.1), (Numeric(0, 2e6), 1234.0), (Numeric(-3, 7), -0.33)),
     ],
     ids=str,
 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 from sklearn.base import BaseEstimator
 
 from skdpsumm import BudgetExceededError, TDDLClassifier, check_private_estimator
@@ -159,8 +160,7 @@ def test_a_right_one_passes(delta, unpaid):
     ids=lambda value: type(value).__name__ if isinstance(value, BaseEstimator) else "",
 )
 def test_a_wrong_one_fails(wrong, words):
-    with pytest.raises(AssertionError, match=words):
-        check_private_estimator(wrong, *PAIR, n_trials=300)
+    refused(words, check_private_estimator, wrong, *PAIR, error=AssertionError, n_trials=300)
 
 
 def test_estimators_of_the_library_need_no_pair():
@@ -186,5 +186,4 @@ def test_what_cannot_be_refuted_is_no_success():
 
 
 def test_neighbours_of_strangers_are_built_by_hand():
-    with pytest.raises(TypeError, match="build a pair by hand"):
-        check_private_estimator(PrivateSum())
+    refused("build a pair by hand", check_private_estimator, PrivateSum(), error=TypeError)

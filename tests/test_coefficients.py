@@ -8,16 +8,9 @@ import pytest
 from simulated import simulate
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from skdpsumm import (
-    AnswerWarning,
-    Categorical,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    Numeric,
-    TableSchema,
-)
+from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm.schema import Categorical, Numeric, TableSchema
+from skdpsumm.sketches import HistogramSketcher
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
 Z95 = 1.959964
@@ -26,9 +19,8 @@ SMALL = {"n_synthetic": 5_000, "random_state": 0}
 
 def released(frame, schema, marginals, *, epsilon=np.inf, seed=0, **options):
     """Return the sketch of agreed groups."""
-    sketcher = HistogramSketcher(
-        schema=schema, marginals=marginals, epsilon=epsilon, random_state=0, **options
-    )
+    options |= {"marginals": marginals, "epsilon": epsilon, "random_state": 0}
+    sketcher = HistogramSketcher(schema, **options)
     return simulate(sketcher, frame, seed=None if np.isinf(epsilon) else seed).sketch_
 
 
@@ -44,11 +36,7 @@ def shop(n, seed):
     return frame, buys
 
 
-SHOP = {
-    "visits": Numeric(1, 20, step=1),
-    "distance": Numeric(0, 100),
-    "city": ["north", "port", "south"],
-}
+SHOP = {"visits": Numeric(1, 20, step=1), "distance": (0, 100), "city": ["north", "port", "south"]}
 SHOP_TRUTH = np.array([-1.5, 0.25, -0.03, 0.7, 0.0])
 
 
@@ -81,11 +69,8 @@ def words(n=3000):
     eta = 0.5 * grade - 0.8 * (colour == "red") - 0.3
     label = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "won", "lost")
     frame = pd.DataFrame({"grade": grade.astype(float), "colour": colour, "label": label})
-    schema = {
-        "grade": Numeric(0, 3, step=1, edges=[0, 1, 2, 2.5, 3]),
-        "colour": ["blue", "red"],
-        "label": ["lost", "won"],
-    }
+    grades = Numeric(0, 3, step=1, edges=[0, 1, 2, 2.5, 3])
+    schema = {"grade": grades, "colour": ["blue", "red"], "label": ["lost", "won"]}
     return frame, TableSchema(schema), np.column_stack([grade, colour == "red"]).astype(float)
 
 
@@ -182,9 +167,8 @@ def test_inputs_that_were_not_counted_together_have_a_wider_interval():
     apart = released(table, schema, [[0, 2], [1, 2]], epsilon=3.0, n_bins=12)
     together = released(table, schema, [[0, 2], [1, 2], [0, 1]], epsilon=3.0, n_bins=12)
     truth = LogisticRegression(C=np.inf, max_iter=10_000).fit(X, label).coef_[0]
-    apart, together = (
-        M2MClassifier.from_sketch(sketch, **SMALL).coefficients() for sketch in (apart, together)
-    )
+    models = [M2MClassifier.from_sketch(sketch, **SMALL) for sketch in (apart, together)]
+    apart, together = (model.coefficients() for model in models)
     for answer in (apart, together):
         low, high = answer[...].interval()[1:].T
         assert np.all((low <= truth) & (truth <= high))
@@ -204,9 +188,8 @@ def test_missing_cells_have_an_indicator_and_missing_targets_teach_nothing():
     known = np.array([value is not None for value in label])
     y = np.array([value == 1 for value in label[known]])
     x_seen = np.where(rng.random(3000) < 0.3, np.nan, x)
-    schema = TableSchema(
-        {"x": Numeric(0, 2, step=1, missing=True), "y": Categorical([0, 1], missing=True)}
-    )
+    x_column, y_column = Numeric(0, 2, step=1, missing=True), Categorical([0, 1], missing=True)
+    schema = TableSchema({"x": x_column, "y": y_column})
     frame = pd.DataFrame({"x": x_seen, "y": label})
     sketch = released(frame, schema, [["x", "y"]], n_bins=3)
     answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
@@ -214,9 +197,8 @@ def test_missing_cells_have_an_indicator_and_missing_targets_teach_nothing():
     gone = np.isnan(x_seen)[known]
     inputs = np.column_stack([np.where(gone, 0, x_seen[known]), gone])
     exact = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(inputs, y)
-    np.testing.assert_allclose(
-        np.asarray(answer), [*exact.intercept_, *exact.coef_[0]], rtol=1e-3, atol=1e-4
-    )
+    expected = [*exact.intercept_, *exact.coef_[0]]
+    np.testing.assert_allclose(np.asarray(answer), expected, rtol=1e-3, atol=1e-4)
     share = exact.predict_proba(inputs)[:, 1]
     errors = sandwich(inputs, y - share, share * (1 - share))
     half = np.diff(answer.interval(covers="population"))[:, 0] / 2
@@ -239,9 +221,8 @@ def test_each_of_several_classes_has_its_coefficients(three_classes):
     frame, sketch = three_classes
     answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
     assert answer.labels == (("a", "b", "c"), ("intercept", "x"))
-    exact = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(
-        frame[["x"]].to_numpy(), frame["label"]
-    )
+    exact = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    exact.fit(frame[["x"]].to_numpy(), frame["label"])
     expected = np.column_stack([exact.intercept_, exact.coef_])
     np.testing.assert_allclose(np.asarray(answer), expected, rtol=1e-3, atol=1e-3)
     # Errors are those of the form in which they sum to zero: of 100 samples of as many rows.

@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refused
 
 from skdpsumm import Categorical, Numeric, PublicVectorizer, SchemaFinder, TableSchema
 from skdpsumm.schema._reading import read_table
@@ -28,9 +29,8 @@ def test_a_text_that_is_no_utf8_hides_no_other(make):
     cells = arrow_text([b"a", b"b"] * 3 + [b"\xff"])
     if make != "arrow":
         try:
-            table = pd.Series(
-                pd.array([], dtype=make).__class__(pa.chunked_array([cells]))
-            ).to_frame("x")
+            kind = type(pd.array([], dtype=make))
+            table = pd.Series(kind(pa.chunked_array([cells]))).to_frame("x")
         except (TypeError, ValueError, ImportError):
             pytest.skip("this pandas has no such type")
     else:
@@ -57,8 +57,7 @@ def test_a_word_makes_words_of_numbers_and_changes_none(categories):
 
 
 def test_numbers_and_words_that_a_container_confuses_are_not_both_listed():
-    with pytest.raises(ValueError, match="lists 1 twice"):
-        Categorical(["1", "01", "b"], other=True)
+    refused("lists 1 twice", Categorical, ["1", "01", "b"], other=True)
 
 
 def test_large_numbers_in_words_are_not_rounded_to_others():
@@ -70,8 +69,7 @@ def test_large_numbers_in_words_are_not_rounded_to_others():
 
 
 def test_a_code_that_reads_as_a_category_is_refused():
-    with pytest.raises(ValueError, match="lists 1 twice"):
-        Categorical(["1", "b"], missing_values=["01"], other=True)
+    refused("lists 1 twice", Categorical, ["1", "b"], missing_values=["01"], other=True)
 
 
 def test_a_table_without_rows_is_told_as_by_scikit_learn():
@@ -81,8 +79,7 @@ def test_a_table_without_rows_is_told_as_by_scikit_learn():
 def test_the_unit_of_masked_times_makes_no_numbers():
     times = np.ma.array(np.array(["2020-01-01", "2020-01-01T00:00:00.000000001"], "M8")[:, None])
     for rows in (times, times[:1]):
-        with pytest.raises(ValueError, match="dates or times"):
-            PublicVectorizer(TableSchema(Numeric(0, 9))).fit(rows)
+        refused("dates or times", PublicVectorizer(TableSchema(Numeric(0, 9))).fit, rows)
 
 
 def test_the_first_row_is_a_row_like_all():

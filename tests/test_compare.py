@@ -12,19 +12,12 @@ from kit import ARMS, has_std, part_used, replayed
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from skdpsumm import (
-    BudgetExceededError,
-    Categorical,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    PrivacyLedger,
-    TableSchema,
-    compare,
-)
-from skdpsumm.audit import _compare
+from skdpsumm.audit import _compare, compare
 from skdpsumm.audit._compare import _Comparer
-from skdpsumm.privacy import PrivacyLeakWarning
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.privacy import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger
+from skdpsumm.schema import Categorical, Numeric, TableSchema
+from skdpsumm.sketches import HistogramSketcher
 
 UNITS = list(itertools.product(["add_remove", "replace_one"], [None, 1, 3]))
 COLUMNS = [Numeric(0, 10, step=1), Numeric(-1, 1, missing=True), ["a", "b"], [0, 1]]

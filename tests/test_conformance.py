@@ -19,6 +19,7 @@ from skdpsumm.privacy._noise import drawing_from
 
 # What is public of scikit-learn's data, and what it wants of predictions, by kind and by name.
 WIDE = {"schema": (-100, 100)}
+PENALTIES = {"regularization": [0.1, 1.0, 3.0]}
 PUBLIC = {
     "sketcher": WIDE,
     "vectorizer": WIDE,
@@ -34,16 +35,13 @@ PUBLIC = {
     },
     "synthesizer": {"n_select": 15, "n_synthetic": 200, "schema": (-100, 100)},
     "learner": {},
-    "search": {
-        "estimator__norm_bound": 10.0,
-        "param_distributions": {"regularization": [0.1, 1.0, 3.0]},
-        "expected_trials": 3,
-    },
+    "search": {"estimator__norm_bound": 10, "param_distributions": PENALTIES, "expected_trials": 3},
 }
 BOXED = {"schema": (-3, 3), "mechanism__n_landmarks": 100}
 NUMBER = {"y_bounds": (-5, 5)}
 STEPS = {"mechanism__n_steps": 200}
 EXPLICIT = {"norm_bound": 10.0}
+WAVES = RFFSketcher(n_components=200, gamma=0.5)
 SHARP = {"release": RFFSketcher(n_components=200, gamma=2.0)}
 TUNED = {
     "fourier": {"n_components": 20, "schema": None},
@@ -52,11 +50,7 @@ TUNED = {
     "m2m": SHARP,
     "m2m classifier": SHARP,
     # Its R^2 is .71 to .79, whatever the random state: with the others' sketch -.2 to .6.
-    "m2m regressor": {
-        "release": RFFSketcher(n_components=200, gamma=0.5),
-        "schema": (-3, 3),
-        "y_bounds": (-5, 5),
-    },
+    "m2m regressor": {"release": WAVES, "schema": (-3, 3), "y_bounds": (-5, 5)},
     # "auto" takes as many bins as it can, of all pairs of columns.
     "synthetic": {"n_bins": 4, "label": (-100, 100)},
     "weights": EXPLICIT,
@@ -89,17 +83,7 @@ NEVER = {"exponential"}
 WITHOUT_NOISE_ALONE = {name for name, one in of("learner", interactive=True).items()}
 # Points that are chosen at random are never the same twice.
 WITH_SEED_ALONE = {"exponential, numbers"}
-KINDS = (
-    "sketcher",
-    "model",
-    "summarizer",
-    "synthesizer",
-    "summarised",
-    "learner",
-    "search",
-    "vectorizer",
-    "finder",
-)
+KINDS = tuple(PUBLIC)
 
 
 def tuned(epsilons, *, leave_out, **changes):
@@ -120,15 +104,8 @@ def tuned(epsilons, *, leave_out, **changes):
 WITHOUT_NOISE = tuned(dict.fromkeys(KINDS, np.inf), leave_out=WITH_SEED_ALONE)
 # The epsilon is small enough for the noise to matter, and two adjacencies and kinds of noise occur.
 # But scikit-learn wants good predictions from 200 rows, so models get a larger one.
-LARGE = {
-    "sketcher": 1.0,
-    "summarizer": 1.0,
-    "synthesizer": 1.0,
-    "summarised": 1.0,
-    "finder": 1.0,
-    "model": 1e4,
-    "learner": 1e6,
-}
+LARGE = dict.fromkeys(("sketcher", "summarizer", "synthesizer", "summarised", "finder"), 1.0)
+LARGE |= {"model": 1e4, "learner": 1e6}
 WITH_SEED = tuned(LARGE | {"search": 1e6}, leave_out=WITHOUT_NOISE_ALONE)
 # With noise of the system it also wants two fits to predict alike, which private models must not:
 # at 1e9 the noise is drawn, and rounds to zero, which finds the same bins again; a summary of more

@@ -14,25 +14,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from curators import summarizer_of
+from refusals import refused
 from simulated import simulate
 from sklearn.multiclass import OneVsRestClassifier
 
-from skdpsumm import (
-    BudgetExceededError,
-    HistogramSketcher,
-    Numeric,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    PrivateSearchCV,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TDILClassifier,
-    audit_epsilon,
-)
 from skdpsumm import _dask as partitions
+from skdpsumm.audit import audit_epsilon
+from skdpsumm.learners import TDILClassifier
+from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
 from skdpsumm.privacy._noise import IntegerNoise
-from skdpsumm.sketches import _partitions
+from skdpsumm.schema import Numeric
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _partitions
+from skdpsumm.summaries import PrivateMMDSummarizer
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -50,6 +44,7 @@ pytestmark = [
 
 N, NAMES = 3000, ["a", "b", "c"]
 SEEDED = {"random_state": 0}
+PARTS = [HistogramSketcher(n_bins=4), RFFSketcher(n_components=10, gamma=1.0)]
 SKETCHERS = {
     "rff": RFFSketcher(n_components=20, gamma=1.0, **SEEDED),
     "race": RACESketcher(n_repetitions=4, n_buckets=8, bandwidth=0.1, **SEEDED),
@@ -58,11 +53,7 @@ SKETCHERS = {
         schema=[Numeric(-2, 2, step=0.5), Numeric(edges=[-2, 0, 0.1, 2], missing=True), (-2, 2)],
         **SEEDED,
     ),
-    "union": SketchUnion(
-        [HistogramSketcher(n_bins=4), RFFSketcher(n_components=10, gamma=1.0)],
-        schema=(-2, 2),
-        **SEEDED,
-    ),
+    "union": SketchUnion(PARTS, schema=(-2, 2), **SEEDED),
 }
 
 
@@ -160,20 +151,15 @@ def spoilt(value, dtype=np.float64):
     return X
 
 
-BAD = {
-    "nan": spoilt(np.nan),
-    "words": spoilt("Mallory", object),
-    "one column": rows()[:, 0],
-    "no rows": rows()[:0],
-}
+BAD = {"nan": spoilt(np.nan), "words": spoilt("Mallory", object)}
+BAD |= {"one column": rows()[:, 0], "no rows": rows()[:0]}
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_row_costs_nothing_and_says_what_one_process_says(case):
     X = BAD[case]
-    sketcher = RFFSketcher(
-        n_components=20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED
-    )
+    ledger = PrivacyLedger(epsilon=2, delta=1e-5)
+    sketcher = RFFSketcher(n_components=20, gamma=1.0, ledger=ledger, **SEEDED)
     expected = raised(sketcher, X)
     assert raised(sketcher, da.from_array(X, chunks=(700, *X.shape[1:]))) == expected
     assert "Mallory" not in expected[1]
@@ -208,12 +194,9 @@ def test_whatever_can_be_told_without_rows_is_told_without_them():
     small = PrivacyLedger(epsilon=0.1, delta=1e-5)
     with pytest.raises(BudgetExceededError):
         RFFSketcher(n_components=20, gamma=1.0, ledger=small).fit(X)
-    with pytest.raises(ValueError, match="gamma"):
-        RFFSketcher(n_components=20, gamma=-1).fit(X)
-    with pytest.raises(ValueError, match="schema describes 1 columns"):
-        RFFSketcher({"z": (0, 1)}, n_components=20).fit(X)
-    with pytest.raises(ValueError, match="gamma"):
-        RFFSketcher(n_components=20).fit(X)
+    refused("gamma", RFFSketcher(n_components=20, gamma=-1).fit, X)
+    refused("schema describes 1 columns", RFFSketcher({"z": (0, 1)}, n_components=20).fit, X)
+    refused("gamma", RFFSketcher(n_components=20).fit, X)
     assert calls == []
     assert small.entries() == []
 
@@ -255,11 +238,12 @@ def test_workers_get_no_ledger_and_no_noise(monkeypatch):
     """The graph without the rows: map and schema are all there is."""
     graphs = []
     compute = partitions.compute
-    monkeypatch.setattr(
-        _partitions,
-        "compute",
-        lambda tasks: (graphs.append(dict(tasks[0].dask)), compute(tasks))[1],
-    )
+
+    def seen(tasks):
+        graphs.append(dict(tasks[0].dask))
+        return compute(tasks)
+
+    monkeypatch.setattr(_partitions, "compute", seen)
     ledger = PrivacyLedger(epsilon=2, delta=1e-5).dataset("Mallory")
     sketcher = RFFSketcher(n_components=20, gamma=1.0, random_state=0, ledger=ledger)
     simulate(sketcher, blocks_of_columns(rows(), None), seed=987654321987)
@@ -308,9 +292,8 @@ def mixture():
 )
 def test_partitions_are_owners(mixture, protocol, how):
     X, target = mixture
-    summarizer = summarizer_of(
-        20, protocol=protocol, gamma=0.5, n_components=200, random_state=0, **how
-    )
+    how = how | {"gamma": 0.5, "n_components": 200, "random_state": 0}
+    summarizer = summarizer_of(20, protocol=protocol, **how)
     owners = np.repeat(np.arange(4), [600, 600, 600, 200])
     memory = summarizer.fit(X, X_target=target, owners=owners)
     expected = memory.sample_indices_.tolist(), memory.owner_counts_, memory.privacy_, {}
@@ -326,17 +309,13 @@ def test_bad_owners_cost_nothing(mixture):
     lazily = da.from_array(X, chunks=(600, 2))
     bad = X.copy()
     bad[700, 1] = np.nan
-    with pytest.raises(ValueError, match="Input X contains NaN") as memory:
-        PrivateMMDSummarizer(n_select=5, **options).fit(bad, X_target=target)
-    with pytest.raises(ValueError, match="Input X contains NaN") as partitioned:
-        PrivateMMDSummarizer(n_select=5, **options).fit(
-            da.from_array(bad, chunks=(600, 2)), X_target=target
-        )
-    assert str(memory.value) == str(partitioned.value)
-    with pytest.raises(ValueError, match="many rounds"):
-        PrivateMMDSummarizer(n_select=5, protocol="auction", **options).fit(lazily, X_target=target)
-    with pytest.raises(ValueError, match="X_target"):
-        PrivateMMDSummarizer(n_select=5, **options).fit(lazily)
+    summarizer = PrivateMMDSummarizer(n_select=5, **options)
+    partitioned = da.from_array(bad, chunks=(600, 2))
+    at, nan = {"X_target": target}, "Input X contains NaN"
+    told = [refused(nan, summarizer.fit, table, **at) for table in (bad, partitioned)]
+    assert str(told[0]) == str(told[1])
+    refused("X_target", summarizer.fit, lazily)
+    refused("many rounds", summarizer.set_params(protocol="auction").fit, lazily, X_target=target)
     assert ledger.entries() == []
 
 
@@ -400,9 +379,8 @@ def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
 def test_no_value_reaches_the_logs_of_workers(cluster):
     X = spoilt("Mallory", object)
     with within(60):
-        kind, message = raised(
-            RFFSketcher(n_components=20, gamma=1.0), da.from_array(X, chunks=(1000, 3))
-        )
+        sketcher = RFFSketcher(n_components=20, gamma=1.0)
+        kind, message = raised(sketcher, da.from_array(X, chunks=(1000, 3)))
         logs = str(cluster.get_worker_logs())
     assert kind is ValueError
     assert "Mallory" not in message
@@ -422,9 +400,8 @@ def labelled():
 def searched(context):
     X, y = labelled()
     choices = {"regularization": [0.01, 0.1, 1.0]}
-    search = PrivateSearchCV(
-        TDILClassifier(), choices, expected_trials=3, epsilon=3.0, random_state=0
-    )
+    terms = {"expected_trials": 3, "epsilon": 3.0, "random_state": 0}
+    search = PrivateSearchCV(TDILClassifier(), choices, **terms)
     with context:
         simulate(search, X, y > 0, seed=4)
     return search.best_sum_, search.best_params_
@@ -452,14 +429,8 @@ def test_joblib_carries_trials(backend, request):
     one = contextlib.nullcontext
     with within(120):
         with parallel():
-            audit = audit_epsilon(
-                noisy_count,
-                np.ones(10),
-                np.ones(9),
-                n_trials=2000,
-                confidence=1 - 1e-9,
-                random_state=0,
-            )
+            options = {"n_trials": 2000, "confidence": 1 - 1e-9, "random_state": 0}
+            audit = audit_epsilon(noisy_count, np.ones(10), np.ones(9), **options)
         assert (audit.refutes(1.0), audit.refutes(4.0)) == (True, False)
         assert searched(parallel()) == searched(one())
         np.testing.assert_array_equal(one_against_rest(parallel()), one_against_rest(one()))

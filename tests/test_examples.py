@@ -36,9 +36,8 @@ def without_outputs(notebook):
 def pictures(notebook):
     """Return the sizes of the pictures of each cell."""
     outputs = [cell.get("outputs", ()) for cell in notebook.cells]
-    return [
-        [len(o.data["image/png"]) for o in of if "image/png" in o.get("data", {})] for of in outputs
-    ]
+    found = [[o.get("data", {}).get("image/png") for o in of] for of in outputs]
+    return [[len(image) for image in of if image is not None] for of in found]
 
 
 def words(notebook):

@@ -7,21 +7,14 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refused
 from scipy.stats import norm
 
-from skdpsumm import (
-    BudgetExceededError,
-    HistogramSketcher,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    PrivateSketch,
-    TDILClassifier,
-    __main__,
-)
+from skdpsumm import BudgetExceededError, PrivateMMDSummarizer, TDILClassifier, __main__
 from skdpsumm.moments.learning._target import TargetedPrivacy
-from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
 from skdpsumm.privacy._mechanisms import Unprotected
+from skdpsumm.sketches import HistogramSketcher, PrivateSketch
 
 X = np.random.default_rng(0).random((300, 2))
 
@@ -94,8 +87,7 @@ def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == "4 x epsilon=0.5 at delta=0\n"
     ledger = PrivacyLedger.open(tmp_path / "ledger")
     ledger.charge(PureDP(2.0), label="all of it")
-    with pytest.raises(SystemExit, match="No release can follow"):
-        __main__.main()
+    refused("No release can follow", __main__.main, error=SystemExit)
     with pytest.raises(BudgetExceededError, match="The budget is spent, and nothing can follow"):
         ledger.charge(PureDP(0.1))
     monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", str(tmp_path / "ledger")])
@@ -105,25 +97,21 @@ def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
     assert "default: all of it, epsilon=2\nLeft for one more release of 'default'" in shown
     lost = joblib.dump(TDILClassifier(), tmp_path / "model.joblib")
     monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", *lost])
-    with pytest.raises(SystemExit, match=r"not a sketch file.*A pickled model says"):
-        __main__.main()
+    refused(r"not a sketch file.*A pickled model says", __main__.main, error=SystemExit)
     for command, *more in (["show"], ["plan", "1"]):
         monkeypatch.setattr(sys, "argv", ["skdpsumm", command, str(tmp_path / "none"), *more])
-        with pytest.raises(SystemExit, match=r"No such file|no privacy ledger"):
-            __main__.main()
+        refused(r"No such file|no privacy ledger", __main__.main, error=SystemExit)
 
 
 @pytest.mark.parametrize(
-    "cap", [{"delta": 1e-6}, {"delta": 1e-6, "accountant": "zcdp"}, {"delta": 0.0}]
+    "cap", [{"delta": 1e-6}, {"delta": 1e-6, "accountant": "zcdp"}, {"delta": 0}]
 )
 def test_as_many_releases_as_were_planned_fit_and_no_more(cap):
     ledger = PrivacyLedger(epsilon=3.0, **cap)
-    HistogramSketcher(schema=(0, 1), epsilon=0.5, delta=cap["delta"], ledger=ledger).fit(X)
-    each = ledger.plan(7)
+    sketcher = HistogramSketcher(schema=(0, 1), epsilon=0.5, delta=cap["delta"], ledger=ledger)
+    each = sketcher.fit(X).ledger.plan(7)
     for _ in range(7):
-        HistogramSketcher(schema=(0, 1), epsilon=each.epsilon, delta=each.delta, ledger=ledger).fit(
-            X
-        )
+        sketcher.set_params(epsilon=each.epsilon, delta=each.delta).fit(X)
     assert ledger.remaining.epsilon < 1e-4
     assert ledger.spent.epsilon <= 3.0 * (1 + 1e-12)
     assert each.epsilon >= 2.5 / 7 * (1 - 1e-9)

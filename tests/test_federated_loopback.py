@@ -27,10 +27,8 @@ from skdpsumm.federated._curator import merge_sketches, sketch_of
 from skdpsumm.federated._envelope import Letter, seal, unseal
 from skdpsumm.federated._wire import decode, describe, encode, room_of_answer, room_of_question
 
-pytestmark = [
-    pytest.mark.flower,
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
-]
+LEAKS = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+pytestmark = [pytest.mark.flower, LEAKS]
 
 ROOT = Path(__file__).resolve().parent.parent
 ATTACKS = ROOT / "tests" / "attacks"
@@ -101,11 +99,8 @@ class flood:
         assert {403, 413} <= self.answers <= {403, 413, 415, 401}
 
     def _call(self):
-        calls = [
-            ("control/start-run", 100),
-            ("fleet/pull-messages", 100),
-            ("fleet/push-object", 2**23 + 1),
-        ]
+        calls = [("control/start-run", 100), ("fleet/pull-messages", 100)]
+        calls += [("fleet/push-object", 2**23 + 1)]
         with httpx.Client(verify=False, base_url=self.url, timeout=60) as client:
             while not self.over.wait(1.0):
                 for path, size in calls:

@@ -63,11 +63,8 @@ THINGS = st.one_of(
 # What sizes memory is kept small: nobody is saved from asking for a terabyte.
 SIZES = ("n_", "max_", "degree")
 
-quick = settings(
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+quick = settings(deadline=None, database=None, suppress_health_check=CHECKS)
 
 
 def was_meant(error):

@@ -257,10 +257,7 @@ REFUSED = {
     "no steps": (classifier(mechanism=GradientDescent(n_steps=0)), "n_steps"),
     "half a step": (classifier(mechanism=GradientDescent(n_steps=1.5)), "n_steps"),
     "no clip": (classifier(mechanism=GradientDescent(clip=0)), "clip"),
-    "a clip whose square is no number": (
-        classifier(mechanism=GradientDescent(clip=1e-200)),
-        "clip",
-    ),
+    "a clip whose square is zero": (classifier(mechanism=GradientDescent(clip=1e-200)), "clip"),
     "a clip that is none": (classifier(mechanism=GradientDescent(clip=math.nan)), "clip"),
     "pure": (classifier(delta=0.0), "no guarantee with delta=0"),
     "label": (classifier(), "not in `classes`"),

@@ -101,13 +101,10 @@ def test_a_candidate_that_fails_scores_lowest_of_all(tables, limit):
 
 
 OWN = "set max_rows_per_group on PrivateSearchCV"
+OBJECTIVE = TDILClassifier(mechanism="objective")
 WRONG = {
     "of rows": ({"estimator": Stub()}, LABELS, "Stub takes no groups in fit"),
-    "objective": (
-        {"estimator": TDILClassifier(mechanism="objective"), "delta": 1e-6},
-        LABELS,
-        "protects single rows only",
-    ),
+    "objective": ({"estimator": OBJECTIVE, "delta": 1e-6}, LABELS, "protects single rows only"),
     "own bound": ({"estimator": Spy(max_rows_per_group=3)}, LABELS, OWN),
     "own bound of a sketcher": (
         {

@@ -10,17 +10,10 @@ from answers import holds, said
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    AnswerWarning,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    Numeric,
-    PrivacyLedger,
-    TableSchema,
-)
+from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm.privacy import PrivacyLedger
+from skdpsumm.schema import Numeric, TableSchema
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
 
 pytestmark = [pytest.mark.simulated(0), pytest.mark.filterwarnings("ignore:Add a group of")]
 
@@ -107,10 +100,10 @@ CUTS = [20.0, 37.0, 70.0]
 @pytest.mark.parametrize(
     ("ask", "about", "of"),
     [
-        (lambda m2m: m2m.variance(), "the variance of 'hours'", np.var),
+        (lambda m2m: m2m.variance(), "hours", np.var),
         (
             lambda m2m: m2m.quantile("hours", [0.3]),
-            "the quantile hours 0.3",
+            "hours 0.3",
             lambda x: np.quantile(x, 0.3, method="inverted_cdf"),
         ),
         (
@@ -168,9 +161,8 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
     y = (X[:, 0] > 0.5).astype(int)
     bins = HistogramSketcher(n_bins=4, epsilon=1e-4)
     ledger = PrivacyLedger(epsilon=1e4, delta=1e-3)
-    model = clone(model).set_params(
-        release=bins.set_params(ledger=ledger), schema=(0, 1), n_synthetic=1000, random_state=0
-    )
+    model = clone(model).set_params(schema=(0, 1), n_synthetic=1000, random_state=0)
+    model.set_params(release=bins.set_params(ledger=ledger))
     as_errors = warnings.catch_warnings(action="error", category=AnswerWarning)
     with as_errors, pytest.raises(AnswerWarning):
         model.fit(X, y)
@@ -272,9 +264,7 @@ def test_intervals_hold_where_a_bin_has_most_of_the_rows(epsilon):
         with warnings.catch_warnings(action="ignore"):
             simulate(model, frame, seed=seed)
             held["mean"].append(holds(model.mean(), frame.mean()))
-            below = model.estimate(
-                lambda rows: np.column_stack([rows[c] <= cut[c] for c in cut.index])
-            )
+            below = model.estimate(lambda t: np.column_stack([t[c] <= cut[c] for c in cut.index]))
             held["count"].append(holds(below, (frame <= cut).mean()))
     for kind, hits in held.items():
         assert np.mean(hits) > 0.9, kind
@@ -307,9 +297,7 @@ def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
             simulate(model, frame, seed=seed)
             shares = model.histogram("x", bins=cuts)
             one = model.count(lambda rows: (rows["x"] > ends[0]) & (rows["x"] < ends[1]))
-            two = model.count(
-                lambda rows: (rows["x"] > ends[0]) & (rows["x"] < ends[1]) & (rows["c"] == "a")
-            )
+            two = model.count(lambda r: (r["x"] > ends[0]) & (r["x"] < ends[1]) & (r["c"] == "a"))
             table = model.table(["x", "c"], bins={"x": cuts})
         truth = np.histogram(values, cuts)[0]
         of_c = [np.histogram(values[frame["c"] == c], cuts)[0] for c in "ab"]
@@ -388,9 +376,8 @@ def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
     schema, held = {"age": Numeric(0, 100, edges=given), "sex": ["f", "m"]}, []
     for seed in range(8):
         rng = np.random.default_rng(seed)
-        frame = pd.DataFrame(
-            {"age": rng.uniform(18, 65, 10_000), "sex": rng.choice(["f", "m"], 10_000)}
-        )
+        age, sex = rng.uniform(18, 65, 10_000), rng.choice(["f", "m"], 10_000)
+        frame = pd.DataFrame({"age": age, "sex": sex})
         noise = {"epsilon": epsilon, "random_state": seed}
         if bins == "even":
             model = M2MEstimator(release=HistogramSketcher(schema=schema, n_bins=20, **noise))
@@ -445,9 +432,8 @@ def test_rare_categories_have_the_noise_of_their_own_counts():
     """Those that were counted together seemed as sure as they seemed rare: 0.67 held."""
     rng, names = np.random.default_rng(5), [f"c{i}" for i in range(200)]
     chances = np.r_[0.6, np.full(199, 0.4 / 199)]
-    frame = pd.DataFrame(
-        {"c": rng.choice(names, 2000, p=chances), "y": rng.choice(["a", "b"], 2000)}
-    )
+    c, y = rng.choice(names, 2000, p=chances), rng.choice(["a", "b"], 2000)
+    frame = pd.DataFrame({"c": c, "y": y})
     truth = frame["c"].value_counts().reindex(names, fill_value=0).to_numpy()
     largest, held = np.argsort(-truth)[1:11], []
     for seed in range(10):
@@ -500,19 +486,13 @@ def test_values_at_an_end_of_a_range_warn_where_they_may_have_been_clipped(kind)
         "clipped": (pay, Numeric(0, 10_000)),  # 10 % lie above
         "code": (np.where(rng.random(4000) < 0.05, 99_999, pay.clip(0, 20_000)), (0, 99_999)),
         "zeros": (np.where(rng.random(4000) < 0.5, 0, pay), (0, 200_000)),
-        "scale": (
-            rng.choice([1, 2, 3, 4, 5], 4000, p=[0.2, 0.1, 0.1, 0.2, 0.4]),
-            Numeric(1, 5, step=1),
-        ),
+        "scale": (rng.choice(5, 4000, p=[0.2, 0.1, 0.1, 0.2, 0.4]) + 1, Numeric(1, 5, step=1)),
     }[kind]
     schema = {"x": known}
     m2m = simulate(M2MEstimator(schema, random_state=0), values[:, None])
     for ask in (m2m.mean, m2m.total, partial(m2m.quantile, q=0.95)):
-        with warnings.catch_warnings(
-            record=True, action="always", category=AnswerWarning
-        ) as caught:
-            ask("x")
-        assert any("wider range" in str(one.message) for one in caught) == (kind == "clipped")
+        _, told = said(partial(ask, "x"))
+        assert any("wider range" in text for text in told) == (kind == "clipped")
 
 
 @pytest.mark.statistical
@@ -555,9 +535,7 @@ def test_totals_of_weighted_rows_are_held_and_add_up(pupils):
         held.append((low.ravel() <= truth) & (truth <= high.ravel()))
         table = m2m.table(by, survey_weight="w")
         mean = m2m.mean("score", by=by, survey_weight="w")
-        bias.append(
-            [np.asarray(totals).ravel() / truth - 1, np.asarray(table * mean).ravel() / truth - 1]
-        )
+        bias.append([np.ravel(totals) / truth - 1, np.ravel(np.asarray(table * mean)) / truth - 1])
         whole = float(m2m.total("score", survey_weight="w"))
         assert np.asarray(totals).sum() == pytest.approx(whole, rel=0.02)
     assert np.mean(held) >= 0.9

@@ -8,15 +8,9 @@ import pytest
 from answers import holds, quietly, said
 from simulated import simulate
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    AnswerWarning,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm.moments import AnswerWarning, M2MEstimator
+from skdpsumm.schema import Numeric
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, RFFSketcher, SketchUnion
 
 pytestmark = pytest.mark.simulated(0)
 QUICK = {"n_synthetic": 1000, "random_state": 0}
@@ -125,11 +119,10 @@ def test_what_whole_bins_answer_is_as_sharp_as_the_noise():
 
 
 TABLE = {"a": (-2, 1), "b": (100, 5000), "c": ["x", "y", "z"]}
+FOURIER = RFFSketcher(n_components=8, random_state=0)
 
 
-@pytest.mark.parametrize(
-    "sketcher", [HistogramSketcher(n_bins=6), RFFSketcher(n_components=8, random_state=0)]
-)
+@pytest.mark.parametrize("sketcher", [HistogramSketcher(n_bins=6), FOURIER])
 def test_a_question_may_take_rows_in_any_way(sketcher):
     """Only columns that it takes are moved: its interval is that of a question that takes all."""
     asked = quietly(lambda: M2MEstimator(TABLE, release=sketcher, **QUICK).fit(mixed(0)))
@@ -192,10 +185,8 @@ def test_answers_and_intervals_are_possible(epsilon, seed):
     for name, (ask, low, high) in (QUESTIONS | counts).items():
         answer = quietly(lambda ask=ask: ask(m2m))
         ends = [answer[...].interval(level) for level in (0.5, 0.999999)]
-        for found in (
-            np.asarray(answer),
-            *(end for pair in ends for end in np.moveaxis(pair, -1, 0)),
-        ):
+        lows_and_highs = [end for one in ends for end in np.moveaxis(one, -1, 0)]
+        for found in (np.asarray(answer), *lows_and_highs):
             tolerance = 1e-9 * np.abs(np.asarray(high))
             assert np.all(found >= np.asarray(low) - tolerance), name
             assert np.all(found <= np.asarray(high) + tolerance), name

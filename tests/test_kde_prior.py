@@ -13,11 +13,8 @@ from skdpsumm.moments.inferring._points import draw_points
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 UNIT = TableSchema((0, 1)).for_table(2)
-MIXED = {
-    "age": Numeric(0, 90, step=1, missing=True),
-    "pay": Numeric(0, 1000),
-    "job": ["cook", "smith", "tailor"],
-}
+JOBS = ["cook", "smith", "tailor"]
+MIXED = {"age": Numeric(0, 90, step=1, missing=True), "pay": (0, 1000), "job": JOBS}
 
 
 def skewed(n=6000, seed=0):
@@ -37,18 +34,11 @@ def people(n=3000, seed=0):
 
 
 def asked(X=None, sketcher=None, epsilon=np.inf, prior="kde", **parameters):
-    sketcher = clone(sketcher or RFFSketcher(n_components=60)).set_params(
-        epsilon=epsilon, random_state=0
-    )
-    defaults = {
-        "schema": (0, 1),
-        "n_synthetic": 4000,
-        "random_state": 0,
-        "inference": Points(prior=prior),
-    }
-    return M2MEstimator(release=sketcher, **(defaults | parameters)).fit(
-        skewed() if X is None else X
-    )
+    sketcher = clone(sketcher or RFFSketcher(n_components=60))
+    sketcher.set_params(epsilon=epsilon, random_state=0)
+    own = {"schema": (0, 1), "n_synthetic": 4000, "random_state": 0}
+    own["inference"] = Points(prior=prior)
+    return M2MEstimator(release=sketcher, **own | parameters).fit(skewed() if X is None else X)
 
 
 WIDE = RFFSketcher(n_components=200)

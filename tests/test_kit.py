@@ -6,49 +6,24 @@ See `kit` for how two fits show it. Bugs that these tests must find are in `plan
 from functools import partial
 from types import SimpleNamespace
 
+import kit
 import numpy as np
 import pytest
 from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES, INSTANCES, of, payer
 from curators import with_n_target
-from kit import (
-    ADJACENCIES,
-    ARMS,
-    EvenModel,
-    PastTheWire,
-    arguments,
-    has_std,
-    part_of,
-    part_used,
-    replayed,
-    weights,
-)
+from kit import ADJACENCIES, ARMS, PastTheWire, arguments, part_of, part_used, replayed
 from paper_protocols import AskAll
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import euclidean_distances
 
-from skdpsumm import (
-    Categorical,
-    Date,
-    HistogramSketcher,
-    Numeric,
-    PINPClassifier,
-    PrivacyLedger,
-    PrivateSearchCV,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TDDLClassifier,
-    TDILClassifier,
-    TDILRegressor,
-    check_private_estimator,
-)
-from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.learners import ExponentialMechanism, SoftHinge
+from skdpsumm import Categorical, Date, Numeric, PINPClassifier, PrivateSearchCV, TDDLClassifier
+from skdpsumm.audit import check_private_estimator, worst_case_neighbours
+from skdpsumm.learners import ExponentialMechanism, SoftHinge, TDILClassifier, TDILRegressor
 from skdpsumm.model_selection._stopping import plan_runs, stopping
-from skdpsumm.privacy import _noise
+from skdpsumm.privacy import PrivacyLedger, _noise
 from skdpsumm.privacy._mechanisms import mechanism_from_dict
-from skdpsumm.sketches import _steps
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _steps
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -75,12 +50,8 @@ UNITS = {
 ADDED_IN_FLOATS = DESCENTS | {"functional", "answers of features"}
 WITHOUT_PURE = {"gradient", "span by descent", "path"}
 SEEN = [name for name in of("sketcher", "model", "learner") if name.split(",")[0] not in UNSEEN]
-CASES = [
-    (name, unit)
-    for name in SEEN
-    for unit in UNITS
-    if not ("pure" in unit and name.split(",")[0] in WITHOUT_PURE)
-]
+NEVER_PURE = [name for name in SEEN if name.split(",")[0] in WITHOUT_PURE]
+CASES = [(n, unit) for n in SEEN for unit in UNITS if not ("pure" in unit and n in NEVER_PURE)]
 # The part that worst-case neighbours use is above this, but where the second column of the table
 # says what is lost: the bound is of all that rows may be, and these are searched among a few.
 NEARLY_ALL = 0.85
@@ -122,7 +93,7 @@ def made(name, unit):
 @pytest.mark.parametrize(("name", "unit"), CASES)
 def test_neighbours_cost_what_is_claimed(name, unit, monkeypatch):
     """No more, and hardly less."""
-    monkeypatch.setattr(_steps, "GraphicalModel", EvenModel)
+    monkeypatch.setattr(_steps, "GraphicalModel", kit.EvenModel)
     model = made(name, unit)
     used = part_used(model, *worst_case_neighbours(model, n_features=2))
     least = LEAST.get(name, LEAST.get(name.split(",")[0], NEARLY_ALL))
@@ -131,9 +102,8 @@ def test_neighbours_cost_what_is_claimed(name, unit, monkeypatch):
     assert least < used <= 1
 
 
-UNION = SketchUnion(
-    [HistogramSketcher(n_bins=8), RFFSketcher(n_components=10, gamma=1.0)], weights=[5, 1]
-)
+PARTS = [HistogramSketcher(n_bins=8), RFFSketcher(n_components=10, gamma=1.0)]
+UNION = SketchUnion(PARTS, weights=[5, 1])
 TABLES = {
     "weights": (UNION, (0, 1)),
     "marginals": (HistogramSketcher(marginals=2, n_bins=4), (0, 1)),
@@ -206,11 +176,8 @@ def test_products_with_words_cost_what_is_claimed(name, unit):
     assert NEARLY_ALL < part_used(model, *worst_case_neighbours(model)) <= 1
 
 
-DEFAULTS = {
-    name: one
-    for name, one in (DEFAULT_SKETCHES | DEFAULT_LEARNERS).items()
-    if "objective" not in name
-}
+DEFAULTS = DEFAULT_SKETCHES | DEFAULT_LEARNERS
+DEFAULTS = {name: one for name, one in DEFAULTS.items() if "objective" not in name}
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -317,13 +284,12 @@ def test_random_targets_of_groups_cost_no_more(adjacency):
             target, groups = rng.normal(size=(60, 2)), rng.integers(0, 9, 60)
             kept, n_new = groups > 0, 0 if adjacency == "add_remove" else rng.integers(1, 9)
             other = np.vstack([target[kept], rng.normal(3, 1, (n_new, 2))])
+            left = np.append(groups[kept], np.full(n_new, 100))
+            one = {"X": np.zeros((9, 2)), "owners": ["observer"] * 9, "groups": np.arange(9)}
             worlds = [
-                {"X": np.zeros((9, 2)), "owners": ["observer"] * 9, "groups": np.arange(9),
-                 "X_target": rows, "target_groups": labels}
-                for rows, labels in (
-                    (target, groups), (other, np.append(groups[kept], np.full(n_new, 100)))
-                )
-            ]  # fmt: skip
+                {**one, "X_target": rows, "target_groups": labels}
+                for rows, labels in ((target, groups), (other, left))
+            ]
             assert 0 < part_used(model, *worlds, publish=broadcast, claim=target_claim) <= 1
 
 
@@ -526,15 +492,12 @@ def test_owners_hear_of_each_other_what_is_claimed(name, budget, adjacency):
 
 # ------------------------------------------------------------------------ noise that is stated
 
+WIDE_PARTS = [HistogramSketcher(n_bins=1000), RFFSketcher(n_components=1000)]
 WIDE = {
     "rff": RFFSketcher(n_components=2000, gamma=1.0, random_state=0),
     "race": RACESketcher(n_repetitions=500, n_buckets=4, bandwidth=0.1, random_state=0),
     "histogram": HistogramSketcher(schema=(-1, 1), n_bins=1000),
-    "union": SketchUnion(
-        [HistogramSketcher(n_bins=1000), RFFSketcher(n_components=1000)],
-        schema=(-1, 1),
-        random_state=0,
-    ),
+    "union": SketchUnion(WIDE_PARTS, schema=(-1, 1), random_state=0),
 }
 
 
@@ -550,7 +513,7 @@ def test_noise_is_as_large_as_a_sketch_states(name, budget, factor, accepted, mo
     X = np.random.default_rng(0).uniform(-1, 1, (50, 2))
     sketch = sketcher.fit(X).sketch_
     noise = (sketch.sums - np.asarray(sketcher.transform(X)).sum(axis=0)) / sketch.noise_std
-    assert has_std(noise, 1.0, kurtosis=3.0 if budget is GAUSSIAN else 6.0) == accepted
+    assert kit.has_std(noise, 1.0, kurtosis=3.0 if budget is GAUSSIAN else 6.0) == accepted
 
 
 # ------------------------------------------------------------------------ from outside
@@ -563,7 +526,7 @@ def test_an_audit_from_outside_sees_no_more(name, unit, monkeypatch):
     """`check_private_estimator` passes, and fails with a fiftieth of the noise."""
     model = made(name, unit)
     pair = worst_case_neighbours(model, n_features=2)
-    shown = (lambda fitted: weights(fitted).ravel()) if name != "fourier" else None
+    shown = (lambda fitted: kit.weights(fitted).ravel()) if name != "fourier" else None
     check = partial(check_private_estimator, model, *pair, release=shown, n_trials=100)
     check()
     laplace, gaussian = _noise._laplace_i64, _noise._gaussian_i64

@@ -16,19 +16,17 @@ import polars as pl
 import pytest
 from catalogue import INSTANCES, of, of_each_class
 from curators import curator_of
+from refusals import refused
 from sklearn.exceptions import DataConversionWarning
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MClassifier,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    TDILClassifier,
-)
+from skdpsumm.learners import TDILClassifier
+from skdpsumm.moments import M2MClassifier
+from skdpsumm.privacy import PrivacyLedger
 from skdpsumm.schema._groups import Groups
 from skdpsumm.schema._listed import listed_classes
 from skdpsumm.schema._reading import CellError, read_labels, sound_labels
-from skdpsumm.summaries import DataOwner
+from skdpsumm.sketches import HistogramSketcher
+from skdpsumm.summaries import DataOwner, PrivateMMDSummarizer
 
 pytestmark = [pytest.mark.simulated(1), pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -137,10 +135,8 @@ def fitted(name, *, y, **data):
 
 @pytest.mark.parametrize("labels", [[2**63, 1], [2**53 + 1, 1], ["a", 1]])
 def test_what_no_dtype_holds_is_no_label(labels):
-    with pytest.raises(CellError):
-        sound_labels(read_labels(labels))
-    with pytest.raises(ValueError, match="classes lists"):
-        listed_classes(labels)
+    refused(r".", sound_labels, read_labels(labels), error=CellError)
+    refused("classes lists", listed_classes, labels)
 
 
 @pytest.mark.parametrize("container", OF_WORDS)
@@ -214,7 +210,7 @@ def texts(error):
     return " ".join(found)
 
 
-def refused(work, kinds=(ValueError, TypeError)):
+def tells_none(work, kinds=(ValueError, TypeError)):
     with pytest.raises(kinds) as caught:
         work()
     told = texts(caught.value)
@@ -235,7 +231,7 @@ def test_errors_tell_no_label_and_cost_nothing(name):
         ledger = PrivacyLedger(epsilon=np.inf)
         model = INSTANCES[name].make(ledger=ledger)
         found = {
-            refused(lambda y=y, model=model: model.fit(X, y))
+            tells_none(lambda y=y, model=model: model.fit(X, y))
             for y in (
                 bad_in(LABELS.tolist(), bad, 3),
                 bad_in(LABELS.tolist(), bad, N - 1),
@@ -251,18 +247,16 @@ def test_no_label_makes_others_acceptable(extra):
     for bad in BAD.values():
         y = [bad, 0, 1, 0, 1, extra]
         for model in (TDILClassifier(), M2MClassifier((-1, 1))):
-            refused(lambda model=model, y=y: model.fit(X[:6], y))
-        refused(lambda y=y: DataOwner(X[:6], y))
-        refused(lambda y=y: Groups.read([*y[1:5], y[0], y[5]]) and DataOwner(X[:6], y))
+            tells_none(lambda model=model, y=y: model.fit(X[:6], y))
+        tells_none(lambda y=y: DataOwner(X[:6], y))
+        tells_none(lambda y=y: Groups.read([*y[1:5], y[0], y[5]]) and DataOwner(X[:6], y))
 
 
 # ---- owners and groups
 
 
 def summarised(**data):
-    model = PrivateMMDSummarizer(
-        n_select=5, n_components=16, gamma=0.5, random_state=0, protocol="propose"
-    )
+    model = PrivateMMDSummarizer(n_select=5, n_components=16, gamma=0.5, random_state=0)
     return model.fit(X, X_target=X[:9], **data)
 
 
@@ -284,11 +278,11 @@ def test_groups_are_their_values(container):
 @pytest.mark.parametrize("kind", BAD)
 def test_errors_tell_no_owner_and_no_group(kind):
     bad = BAD[kind]
-    refused(lambda: summarised(owners=bad_in(LABELS.tolist(), bad, 3)))
-    refused(lambda: summarised(owners=bad_in(WORDS.tolist(), bad, 3)))
+    tells_none(lambda: summarised(owners=bad_in(LABELS.tolist(), bad, 3)))
+    tells_none(lambda: summarised(owners=bad_in(WORDS.tolist(), bad, 3)))
     if kind not in ("inexact", "fraction", "decimal"):  # numbers, which groups may be
         sketcher = HistogramSketcher(schema=(-1, 1), max_rows_per_group=3)
-        refused(lambda: sketcher.fit(X, groups=bad_in(LABELS.tolist(), bad, 3)))
+        tells_none(lambda: sketcher.fit(X, groups=bad_in(LABELS.tolist(), bad, 3)))
 
 
 # ---- labels that are handed over tell nothing of those that stay
@@ -317,8 +311,7 @@ def test_y_of_two_columns_is_refused_and_of_one_is_taken_with_a_warning(name):
     ledger = PrivacyLedger(epsilon=np.inf)
     model = INSTANCES[name].make(ledger=ledger)
     for y in (two, pl.from_pandas(two), two.to_numpy(), two.to_numpy().tolist(), two[:2]):
-        with pytest.raises(ValueError, match=r"1d array|one column"):
-            model.fit(X[: len(y)], y)
+        refused(r"1d array|one column", model.fit, X[: len(y)], y)
     assert not ledger.entries()
     with pytest.warns(DataConversionWarning, match="column-vector y"):
         model.fit(X, two[["no"]])

@@ -15,16 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from skdpsumm import (
-    PINPClassifier,
-    PINPRegressor,
-    PublicVectorizer,
-    TDDLClassifier,
-    TDDLRegressor,
-    TDILClassifier,
-    TDILRegressor,
-)
-from skdpsumm.learners import FunctionalMechanism
+from skdpsumm import PINPClassifier, PINPRegressor, PublicVectorizer, TDDLClassifier
+from skdpsumm.learners import FunctionalMechanism, TDDLRegressor, TDILClassifier, TDILRegressor
 from skdpsumm.learners._space import _gamma
 
 # Tests of other things set these off, on tables as small as they are.

@@ -33,11 +33,8 @@ ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), *WRONG_ARMS
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-6}
 PURE = {"epsilon": 1.0, "delta": 0.0}
 # A row, three rows of a group, or a group that counts once.
-UNITS = [
-    (GAUSSIAN, "add_remove", None),
-    (GAUSSIAN, "add_remove", 3),
-    (PURE, "replace_one", "average"),
-]
+ADDED, REPLACED = "add_remove", "replace_one"
+UNITS = [(GAUSSIAN, ADDED, None), (GAUSSIAN, ADDED, 3), (PURE, REPLACED, "average")]
 # The right noise of all units; the wrong one is told from it with one of them.
 UNITS_AND_ARMS = pytest.mark.parametrize(
     ("budget", "adjacency", "limit", "factor", "accepted"),
@@ -62,12 +59,10 @@ def noise(monkeypatch):
 # ------------------------------------------------------------------------- scales, from the theory
 
 
-def sensitivity(
-    adjacency, lipschitz, radius, regularization, tolerance=1e-3, kernel=False, limit=None
-):
+def sensitivity(adjacency, lipschitz, radius, penalty, tolerance=1e-3, kernel=False, limit=None):
     """Delta_w: the solver's tolerance on both sides, with a kernel and a smooth loss twice."""
     rows = {"add_remove": 1, "replace_one": 2}[adjacency] * (limit if limit == 3 else 1)
-    return lipschitz * radius / regularization * (rows + (4 if kernel else 2) * tolerance)
+    return lipschitz * radius / penalty * (rows + (4 if kernel else 2) * tolerance)
 
 
 def has_law(sample, law):
@@ -361,7 +356,7 @@ def test_choice_in_the_ball(factor, accepted, noise, monkeypatch):
     noise(1.0)
     draw = _answers_at_points.sample_ball
     monkeypatch.setattr(
-        _answers_at_points, "sample_ball", lambda v, kappa, rng: draw(v, kappa / factor, rng)
+        _answers_at_points, "sample_ball", lambda v, k, rng: draw(v, k / factor, rng)
     )
     release = asking({"epsilon": 8.0, "delta": 0.0}, norm_bound=2.0, adjacency="replace_one")
     w = release.exact.coefficients[:, 0]

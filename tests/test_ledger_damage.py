@@ -11,20 +11,16 @@ import os
 import pickle
 import shutil
 import sqlite3
-import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from refusals import refused
 
-from skdpsumm.privacy import (
-    BudgetExceededError,
-    LedgerDamagedError,
-    PrivacyLedger,
-    PureDP,
-    _ledger_file,
-)
+from skdpsumm import BudgetExceededError, LedgerDamagedError, PrivacyLedger
+from skdpsumm.privacy import PureDP, _ledger_file
 from skdpsumm.privacy._mechanisms import Cost
 
 
@@ -52,20 +48,41 @@ def filled(path, n_charges=2):
     return ledger
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger"
+
+
+@pytest.fixture
+def live(path):
+    return filled(path)
+
+
+@pytest.fixture
+def pages(path):
+    """Return a ledger in a file of many pages."""
+    return filled(path, 60)
+
+
 def state(ledger):
     """Return what a ledger says, and how it answers a charge that does not fit."""
     said = (ledger.spent, ledger.remaining, ledger.entries(), ledger.dataset("north").partition)
-    with pytest.raises(BudgetExceededError):
-        ledger.charge(PureDP(0.5))
+    refused("Nothing was charged", ledger.charge, PureDP(0.5), error=BudgetExceededError)
     with pytest.raises(BudgetExceededError):
         ledger.charge(PureDP(0.5), dataset="south")
     return said
 
 
+def edit(path, *statements):
+    """Carry out statements, which may be pairs of a text and its values; count changed rows."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        given = [(one,) if isinstance(one, str) else one for one in statements]
+        return sum(db.execute(*one).rowcount for one in given)
+
+
 def is_told(path, live, expected):
     """Whether damage is told, to those who had the file open and to those who open it now."""
-    told, text = set(), ""
-    before = path.read_bytes()
+    told, text, before = set(), "", path.read_bytes()
     for get in (lambda: live, lambda: PrivacyLedger.open(path)):
         try:
             assert state(get()) == expected
@@ -83,8 +100,7 @@ def is_told(path, live, expected):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("n_charges", "n_trials"), [(2, 700), (60, 300)])
-def test_one_flipped_bit(tmp_path, n_charges, n_trials):
-    path = tmp_path / "ledger"
+def test_one_flipped_bit(path, n_charges, n_trials):
     live = filled(path, n_charges)
     whole, expected = path.read_bytes(), state(live)
     rng = np.random.default_rng(n_charges)
@@ -107,34 +123,23 @@ VALUES = ["NULL", "'north'", "'default'", "-5", "0", "1", "0.25", "1e99", "x'00f
 
 
 @pytest.mark.parametrize("table", CELLS)
-def test_one_edited_cell(tmp_path, table):
-    path = tmp_path / "ledger"
-    live = filled(path)
+def test_one_edited_cell(path, live, table):
     whole, expected = path.read_bytes(), state(live)
     for column in CELLS[table].split():
         for value in VALUES:
             path.write_bytes(whole)
-            with sqlite3.connect(path) as db:
-                where = f"WHERE rowid = 1 AND {column} IS NOT {value}"
-                try:
-                    change = f"UPDATE {table} SET {column} = {value} {where}"
-                    n_changed = db.execute(change).rowcount
-                except sqlite3.IntegrityError:  # a place is a whole number, and occurs once
-                    n_changed = 0
-            db.close()
+            where = f"WHERE rowid = 1 AND {column} IS NOT {value}"
+            n_changed = 0
+            with contextlib.suppress(sqlite3.IntegrityError):  # a place is whole, and occurs once
+                n_changed = edit(path, f"UPDATE {table} SET {column} = {value} {where}")
             assert is_told(path, live, expected) == bool(n_changed), (column, value)
 
 
 @pytest.mark.parametrize("place", [-(2**63), -1, 10_000, 2**62 + 5, 2**63 - 1])
-def test_a_row_that_the_chain_does_not_cover_is_damage(tmp_path, place):
-    path = tmp_path / "ledger"
-    live = filled(path)
-    with sqlite3.connect(path) as db:
-        db.execute(f"INSERT INTO records SELECT {place}, digest, body FROM records LIMIT 1")
-    db.close()
+def test_a_row_that_the_chain_does_not_cover_is_damage(path, live, place):
+    edit(path, f"INSERT INTO records SELECT {place}, digest, body FROM records LIMIT 1")
     for use in (live.entries, lambda: PrivacyLedger.open(path)):
-        with pytest.raises(LedgerDamagedError, match="entries are missing, or there are too many"):
-            use()
+        refused("entries are missing, or there are too many", use, error=LedgerDamagedError)
 
 
 ACTING = {
@@ -146,19 +151,15 @@ ACTING = {
 
 @pytest.mark.parametrize("name", ["free", "sqlite_free", "sqlite_stat9", "SQLITE_FREE"])
 @pytest.mark.parametrize("kind", ACTING)
-def test_nothing_else_is_in_the_file_whatever_its_name(tmp_path, kind, name):
+def test_nothing_else_is_in_the_file_whatever_its_name(path, live, kind, name):
     """SQLite lets nobody make what is called sqlite_*, and obeys it where it is in a file."""
-    path = tmp_path / "ledger"
-    live = filled(path)
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         page = db.execute("SELECT rootpage FROM sqlite_master").fetchone()[0] * (kind == "table")
         row = (kind, name, "meta" if kind == "trigger" else name, page, ACTING[kind].format(name))
         db.execute("PRAGMA writable_schema = 1")
         db.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row)
-    db.close()
     for use in (lambda: live.charge(PureDP(0.01)), lambda: PrivacyLedger.open(path)):
-        with pytest.raises(LedgerDamagedError, match="damaged"):
-            use()
+        refused("damaged", use, error=LedgerDamagedError)
 
 
 STATEMENTS = {
@@ -188,46 +189,35 @@ STATEMENTS = {
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_edited_rows_and_tables(tmp_path, name):
-    path = tmp_path / "ledger"
-    live = filled(path)
+def test_edited_rows_and_tables(path, live, name):
     expected = state(live)
-    with sqlite3.connect(path, isolation_level=None) as db:
-        for statement in STATEMENTS[name]:
-            db.execute(statement)
-    db.close()
+    edit(path, *STATEMENTS[name])
     assert is_told(path, live, expected)
 
 
 @pytest.mark.parametrize("part", [0.0, 0.001, 0.3, 0.5, 0.9, 0.999])
-def test_a_file_that_was_cut_off(tmp_path, part):
+def test_a_file_that_was_cut_off(path, pages, part):
     """To nothing, too: an empty file is no new ledger."""
-    path = tmp_path / "ledger"
-    live = filled(path, 60)
-    expected, whole = state(live), path.read_bytes()
+    expected, whole = state(pages), path.read_bytes()
     path.write_bytes(whole[: int(part * len(whole))])
-    assert is_told(path, live, expected)
+    assert is_told(path, pages, expected)
 
 
-def test_pages_that_were_lost_or_moved(tmp_path):
-    path = tmp_path / "ledger"
-    live = filled(path, 60)
-    expected, whole = state(live), path.read_bytes()
-    pages = [whole[k : k + 4096] for k in range(0, len(whole), 4096)]
-    assert len(pages) > 5
-    for k in range(len(pages)):
-        for page in (bytes(4096), b"\xff" * 4096, pages[k - 1]):
-            path.write_bytes(b"".join([*pages[:k], page, *pages[k + 1 :]]))
-            assert is_told(path, live, expected), k
+def test_pages_that_were_lost_or_moved(path, pages):
+    expected, whole = state(pages), path.read_bytes()
+    octets = [whole[k : k + 4096] for k in range(0, len(whole), 4096)]
+    assert len(octets) > 5
+    for k in range(len(octets)):
+        for page in (bytes(4096), b"\xff" * 4096, octets[k - 1]):
+            path.write_bytes(b"".join([*octets[:k], page, *octets[k + 1 :]]))
+            assert is_told(path, pages, expected), k
 
 
 # --------------------------------------------------------------------- earlier states, other files
 
 
-def test_a_file_that_was_set_back_is_told_to_whoever_has_seen_more(tmp_path):
+def test_a_file_that_was_set_back_is_told_to_whoever_has_seen_more(path, live):
     """Also to a pickle of it; and not to a newcomer, which is a documented limit."""
-    path = tmp_path / "ledger"
-    live = filled(path)
     backup = path.read_bytes()
     live.charge(PureDP(0.1))
     sent, newest = pickle.dumps(live), path.read_bytes()
@@ -238,55 +228,45 @@ def test_a_file_that_was_set_back_is_told_to_whoever_has_seen_more(tmp_path):
         lambda: live.dataset("new", partition="x"),
         lambda: pickle.loads(sent),
     ):
-        with pytest.raises(LedgerDamagedError, match="set back to an earlier state"):
-            use()
+        refused("set back to an earlier state", use, error=LedgerDamagedError)
     assert "LedgerDamagedError" in repr(live)
     assert PrivacyLedger.open(path).spent.epsilon == pytest.approx(0.9)
     path.write_bytes(newest)
     assert live.spent.epsilon == pickle.loads(sent).spent.epsilon == pytest.approx(1.0)
 
 
-def test_a_file_that_went_another_way_is_told(tmp_path):
+def test_a_file_that_went_another_way_is_told(path, live):
     """A copy that was charged as often, and as much, in the place of the ledger."""
-    path, copy = tmp_path / "ledger", tmp_path / "copy"
-    live = filled(path)
+    copy = path.with_name("copy")
     shutil.copy(path, copy)
     live.charge(PureDP(0.1), label="here")
     PrivacyLedger.open(copy).charge(PureDP(0.1), label="there")
     os.replace(copy, path)
-    with pytest.raises(LedgerDamagedError, match="set back"):
-        live.check(PureDP(0.0))
+    refused("set back", live.check, PureDP(0.0), error=LedgerDamagedError)
 
 
 @pytest.mark.parametrize("make", [lambda path: PrivacyLedger(path, epsilon=1.0), filled])
-def test_another_ledger_in_its_place_is_told(tmp_path, make):
-    path = tmp_path / "ledger"
+def test_another_ledger_in_its_place_is_told(path, make):
     live = make(path)
     path.unlink()
-    with pytest.raises(FileNotFoundError):
-        live.check(PureDP(0.1))
+    refused("no privacy ledger", live.check, PureDP(0.1), error=FileNotFoundError)
     make(path)
-    with pytest.raises(LedgerDamagedError, match="another ledger"):
-        live.check(PureDP(0.0))
+    refused("another ledger", live.check, PureDP(0.0), error=LedgerDamagedError)
 
 
-def test_what_others_charge_is_no_damage(tmp_path):
-    path = tmp_path / "ledger"
-    one, link = PrivacyLedger(path, epsilon=1.0), tmp_path / "link"
+def test_what_others_charge_is_no_damage(path):
+    one, link = PrivacyLedger(path, epsilon=1.0), path.with_name("link")
     link.symlink_to(path)
     others = [PrivacyLedger.open(link), pickle.loads(pickle.dumps(one)), one]
     for k in range(9):
         assert others[k % 3].charge(PureDP(0.1)) == k + 1
-    threads = [threading.Thread(target=lambda o=o: o.charge(PureDP(0.01))) for o in 2 * others]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda other: other.charge(PureDP(0.01)), 2 * others))
     assert {round(other.spent.epsilon, 9) for other in others} == {0.96}
 
 
-def test_a_warning_that_is_undone_leaves_a_ledger_that_fits_its_file(tmp_path):
-    ledger = filled(tmp_path / "ledger")
+def test_a_warning_that_is_undone_leaves_a_ledger_that_fits_its_file(live):
+    ledger = live
     ledger.__sklearn_clone__()
     ledger.charge(PureDP(0.01), label="a")
     with warnings.catch_warnings(action="error"), pytest.raises(UserWarning):
@@ -297,17 +277,12 @@ def test_a_warning_that_is_undone_leaves_a_ledger_that_fits_its_file(tmp_path):
 
 
 @pytest.mark.parametrize("body", ["[]", "{}", "nonsense", '{"cost": [1]}', "[" * 10_000])
-def test_a_record_that_says_nothing_is_damage(tmp_path, body):
-    ledger = filled(tmp_path / "ledger")
-    (digest, _), length = ledger._store.read().records[-1], 4
-    forged = _ledger_file._digest(digest, body)
-    with sqlite3.connect(ledger.path) as db:
-        db.execute("INSERT INTO records VALUES (?, ?, ?)", (length, forged, body))
-        db.execute("UPDATE meta SET length = length + 1")
-    db.close()
-    for use in (ledger.entries, lambda: PrivacyLedger.open(ledger.path)):
-        with pytest.raises(LedgerDamagedError, match="entry 4 is none of a ledger"):
-            use()
+def test_a_record_that_says_nothing_is_damage(path, live, body):
+    digest, _ = live._store.read().records[-1]
+    forged = "INSERT INTO records VALUES (?, ?, ?)", (4, _ledger_file._digest(digest, body), body)
+    edit(path, forged, "UPDATE meta SET length = length + 1")
+    for use in (live.entries, lambda: PrivacyLedger.open(path)):
+        refused("entry 4 is none of a ledger", use, error=LedgerDamagedError)
 
 
 # -------------------------------------------------------------- what the machine lacks is no damage
@@ -353,21 +328,17 @@ TRANSIENT = {
     [(name, "SELECT * FROM meta") for name in TRANSIENT]
     + [("memory", "BEGIN"), ("disk", "PRAGMA quick"), ("no code", "serialize")],
 )
-def test_what_the_machine_lacks_is_no_damage(tmp_path, monkeypatch, name, where):
+def test_what_the_machine_lacks_is_no_damage(live, monkeypatch, name, where):
     """No such message asks for a copy in the file's place, which would lose charges."""
-    ledger, connect = filled(tmp_path / "ledger"), sqlite3.connect
+    ledger, connect = live, sqlite3.connect
     error, kind = TRANSIENT[name]
     monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, factory=_Failing, **k))
     monkeypatch.setattr(_Failing, "fails", where)
     monkeypatch.setattr(_Failing, "error", error)
     if name == "too many files":
         monkeypatch.setattr(_ledger_file.os, "open", Mock(side_effect=OSError(errno.EMFILE)))
-    uses = (
-        lambda: ledger.spent,
-        lambda: ledger.charge(PureDP(0.01)),
-        ledger.entries,
-        lambda: PrivacyLedger.open(ledger.path),
-    )
+    uses = [lambda: ledger.spent, lambda: ledger.charge(PureDP(0.01))]
+    uses += [ledger.entries, lambda: PrivacyLedger.open(ledger.path)]
     for use in uses:
         with pytest.raises(kind) as told:
             use()

@@ -9,17 +9,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from skdpsumm import (
-    Categorical,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MRegressor,
-    Numeric,
-    PINPClassifier,
-    RFFSketcher,
-    TDDLClassifier,
-    TDILClassifier,
-)
+from skdpsumm.learners import PINPClassifier, TDDLClassifier, TDILClassifier
+from skdpsumm.moments import M2MClassifier, M2MRegressor
+from skdpsumm.schema import Categorical, Numeric
+from skdpsumm.sketches import HistogramSketcher, RFFSketcher
 
 JOBS = ["baker", "clerk", "smith"]
 N = 2000

@@ -25,9 +25,8 @@ def test_one_step_costs_what_is_claimed_and_not_what_is_printed(mwem, claimed, i
     one = Wire()
     seen = one.run(lambda: mwem.release(FLIPPED[0], 100, MWEMNoise(None))[1])
     other = Wire(one.draws)
-    assert np.array_equal(
-        seen, other.run(lambda: mwem.release(FLIPPED[1], 100, MWEMNoise(None))[1])
-    )
+    seen_again = other.run(lambda: mwem.release(FLIPPED[1], 100, MWEMNoise(None))[1])
+    assert np.array_equal(seen, seen_again)
     spent = float(cost(one.draws, other.draws, PureDP))
     assert spent <= claimed
     assert (0.7 < spent <= 1.0) == is_sound

@@ -1,25 +1,20 @@
 """Worst-case neighbours: for whom there are any. In `test_kit` they reach what is claimed."""
 
 import pytest
+from refusals import refused
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MEstimator,
-    PINPClassifier,
-    PrivateMMDSummarizer,
-    PublicVectorizer,
-    RFFSketcher,
-    SummarizedEstimator,
-)
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.summaries import Propose
+from skdpsumm.learners import PINPClassifier
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.schema import PublicVectorizer
+from skdpsumm.sketches import HistogramSketcher, RFFSketcher
+from skdpsumm.summaries import PrivateMMDSummarizer, Propose, SummarizedEstimator
 
 
 def test_what_is_not_known_is_refused():
-    with pytest.raises(TypeError, match="LogisticRegression"):
-        worst_case_neighbours(LogisticRegression())
+    refused("LogisticRegression", worst_case_neighbours, LogisticRegression(), error=TypeError)
     with pytest.raises(TypeError, match="SummarizedEstimator"):
         worst_case_neighbours(
             SummarizedEstimator(
@@ -27,8 +22,7 @@ def test_what_is_not_known_is_refused():
             )
         )
     summarizer = PrivateMMDSummarizer(random_state=0, gamma=1.0)
-    with pytest.raises(ValueError, match=r"side must be .* 'both'"):
-        worst_case_neighbours(summarizer, side="both")
+    refused(r"side must be .* 'both'", worst_case_neighbours, summarizer, side="both")
     with pytest.raises(ValueError, match="target_is_owners"):
         worst_case_neighbours(clone(summarizer).set_params(target_is_owners=True))
     with pytest.raises(ValueError, match="shares"):
@@ -37,8 +31,7 @@ def test_what_is_not_known_is_refused():
         *(PrivateMMDSummarizer(gamma=1.0), M2MEstimator((0, 1)), RFFSketcher()),
         *(RFFSketcher(gamma=1.0), PINPClassifier(gamma=1.0)),
     ):
-        with pytest.raises(ValueError, match="random_state must be an int"):
-            worst_case_neighbours(careless)
+        refused("random_state must be an int", worst_case_neighbours, careless)
 
 
 # ---- an estimator of somebody else

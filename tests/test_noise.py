@@ -21,6 +21,7 @@ import pytest
 from dp_accounting import get_sigma_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from scipy.special import ndtr
 
 from skdpsumm.privacy._mechanisms import Unprotected
@@ -216,9 +217,8 @@ def test_discreteness_is_in_the_claim_and_fits_the_reserve(epsilon, size, l2):
     noise = IntegerNoise(blocks, epsilon=epsilon, delta=delta)
     claim = noise.mechanism
     core = math.sqrt(2 * math.log(2 * (size + 1) / claim.tail)) + claim.mu
-    needed = math.fsum(
-        b.size * bound(core, s) for b, s in zip(noise.blocks, noise._scales, strict=True)
-    )
+    scales = zip(noise.blocks, noise._scales, strict=True)
+    needed = math.fsum(block.size * bound(core, scale) for block, scale in scales)
     assert claim.log_ratio >= needed * (1 - 1e-9)
     assert 0 < 2 * claim.log_ratio <= RESERVE * epsilon / 2
     assert 0 < claim.tail <= RESERVE * delta / 2
@@ -297,8 +297,7 @@ def test_the_claim_covers_the_exact_distribution_closely(asked, l2, ratio):
 @pytest.mark.parametrize("kind", KINDS)
 def test_shares_that_claim_more_than_the_budget_are_refused(kind, shares):
     blocks = [Block(1, 8.0, 8.0, share) for share in shares]
-    with pytest.raises(ValueError, match="shares"):
-        IntegerNoise(blocks, epsilon=1.0, delta=DELTA_OF[kind])
+    refused("shares", IntegerNoise, blocks, epsilon=1.0, delta=DELTA_OF[kind])
 
 
 # ------------------------------------------------------------------------------------------- ends
@@ -314,17 +313,14 @@ def test_infinite_epsilon_adds_nothing():
 
 @pytest.mark.parametrize("delta", [0.0, 1e-16])
 def test_a_tiny_epsilon_is_refused(delta):
-    with pytest.raises(ValueError, match="raise epsilon"):
-        IntegerNoise([Block(1, 4e4, 4e4)], epsilon=1e-16, delta=delta)
+    refused("raise epsilon", IntegerNoise, [Block(1, 4e4, 4e4)], epsilon=1e-16, delta=delta)
 
 
 def test_sums_beyond_64_bits_are_refused():
     noise = build("gaussian", 1, sensitivity=1.0)
     limit = 2 ** (63 - noise.lift)
-    with pytest.raises(OverflowError, match="several parts"):
-        noise.add(np.array([limit]))
-    with pytest.raises(OverflowError, match="several parts"):
-        noise.add(np.array([-limit - 1]))
+    refused("several parts", noise.add, np.array([limit]), error=OverflowError)
+    refused("several parts", noise.add, np.array([-limit - 1]), error=OverflowError)
     assert np.isfinite(noise.add(np.array([limit // 2])))
 
 

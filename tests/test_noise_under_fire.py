@@ -44,10 +44,7 @@ COINS = {"protocol": Pool(parsimony=1), "n_select": 18}  # all rows handed over 
 VARIANTS = {
     "fourier, pure": ("fourier", {"delta": 0.0}),
     "weights, pure": ("weights", {"delta": 0.0}),
-    "candidates": (
-        "exponential",
-        {"mechanism": ExponentialMechanism(n_rounds=3, candidates=X[:9])},
-    ),
+    "points": ("exponential", {"mechanism": ExponentialMechanism(n_rounds=3, candidates=X[:9])}),
     "coins": ("propose", COINS),
 }
 RELEASES = [

@@ -4,6 +4,7 @@
 minimiser, for less noise and with forgotten parts, too.
 """
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -11,17 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP
+from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP, _objective
 from skdpsumm.privacy._compositions import compose
 from skdpsumm.privacy._mechanisms import ZeroConcentratedDP, gdp_delta, mechanism_from_dict
 from skdpsumm.privacy._noise import RESERVE
-from skdpsumm.privacy._objective import (
-    OUTPUT_SHARE,
-    ObjectiveDP,
-    calibrate,
-    determinant_cost,
-    regularization_of_share,
-)
+from skdpsumm.privacy._objective import OUTPUT_SHARE, ObjectiveDP, calibrate
 
 # ---------------------------------------------------------------------- determinants and corners
 
@@ -36,7 +31,7 @@ def test_the_determinant_of_any_row_is_bounded(seed):
     more = np.kron(np.outer(phi, phi), curvature)
     exact = np.linalg.slogdet(hessian + more)[1] - np.linalg.slogdet(hessian)[1]
     radius = np.linalg.norm(phi)
-    assert 0 <= exact <= determinant_cost(0.25, radius, 0.3, rank=3) + 1e-12
+    assert 0 <= exact <= _objective.determinant_cost(0.25, radius, 0.3, rank=3) + 1e-12
 
 
 def corners(label, phi):
@@ -55,9 +50,8 @@ def lengths(corners, rows):
 def test_no_row_replaced_has_more_or_longer_corners(cosine, label):
     one = np.array([1.0, 0.0])
     two = np.array([cosine, math.sqrt(1 - cosine**2)])
-    exact = sorted(
-        float(np.linalg.norm(u - v)) for u in corners(0, one) for v in corners(label, two)
-    )
+    pairs = itertools.product(corners(0, one), corners(label, two))
+    exact = sorted(float(np.linalg.norm(u - v)) for u, v in pairs)
     claimed = lengths(3, rows=2)
     assert len(claimed) == len(exact)
     assert all(a <= b + 1e-12 for a, b in zip(exact, claimed, strict=True))
@@ -83,7 +77,8 @@ def test_the_output_noise_is_accounted():
     assert output == pytest.approx(math.sqrt(OUTPUT_SHARE) / found.noise_scale)
     assert found.mechanism.delta(1.0) >= gdp_delta(math.hypot(output, 1 / found.noise_scale), 1.0)
     pure, noisy = calibrate(1.0, 0.0, **row), calibrate(1.0, 0.0, **row, distance=1e-3)
-    spent = 1 / noisy.noise_scale + determinant_cost(0.25, 1.0, 5.0) + 2e-3 / noisy.output_scale
+    spent = 1 / noisy.noise_scale + 2e-3 / noisy.output_scale
+    spent += _objective.determinant_cost(0.25, 1.0, 5.0)
     assert spent == pytest.approx(1.0, rel=1e-9)
     assert spent <= 1.0
     assert pure.noise_scale < noisy.noise_scale
@@ -105,9 +100,7 @@ DESIGNS = [
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda d: "-".join(map(str, d)) or "plain")
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "regularization"), [(1.0, 1e-6, 10.0), (4.0, 1e-9, 3)]
-)
+@pytest.mark.parametrize(("epsilon", "delta", "regularization"), [(1, 1e-6, 10.0), (4, 1e-9, 3)])
 def test_the_calibration_is_tight(design, epsilon, delta, regularization):
     found = calibrate(epsilon, delta, **{**ROW, **design}, regularization=regularization)
     cost = found.mechanism
@@ -123,19 +116,19 @@ def test_the_calibration_is_tight(design, epsilon, delta, regularization):
 @pytest.mark.parametrize("epsilon", [0.8, 40.0])
 def test_curvature_takes_no_more_than_its_share(delta, share, epsilon):
     curve = {"smoothness": 0.25, "radius": 2.0, "rank": 3}
-    chosen = regularization_of_share(epsilon, share, **curve)
-    cost, most = determinant_cost(0.25, 2.0, chosen, rank=3), share * epsilon
+    chosen = _objective.regularization_of_share(epsilon, share, **curve)
+    cost, most = _objective.determinant_cost(0.25, 2.0, chosen, rank=3), share * epsilon
     assert most / (1 + most / 3) < cost < most  # as of x / (1 + x), log(1 + x) and x
     # However large epsilon is, Lambda falls no faster than it grows.
-    assert chosen == pytest.approx(2 * regularization_of_share(2 * epsilon, share, **curve))
+    penalty = _objective.regularization_of_share(2 * epsilon, share, **curve)
+    assert chosen == pytest.approx(2 * penalty)
     calibrate(epsilon, delta, lipschitz=1.0, regularization=chosen, **curve)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_too_little_regularization_is_refused_with_a_remedy(delta):
-    with pytest.raises(
-        ValueError, match=r"regularization=0\.1 .*epsilon=1\.0.* costs epsilon=1\.253"
-    ):
+    told = r"regularization=0\.1 .*epsilon=1\.0.* costs epsilon=1\.253"
+    with pytest.raises(ValueError, match=told):
         calibrate(1.0, delta, **ROW, regularization=0.1)
     calibrate(1.0, delta, **ROW, regularization=2.377)  # which is what it says to take
 

@@ -23,39 +23,19 @@ from catalogue import INSTANCES
 from curators import curator_of
 from sklearn.base import BaseEstimator
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    Categorical,
-    Date,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    Points,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    Public,
-    SummarizedEstimator,
-    TableSchema,
-    TDILClassifier,
-    audit,
-    compare,
-    learners,
-    model_selection,
-    moments,
-    privacy,
-    schema,
-    sketches,
-    summaries,
-)
-from skdpsumm.audit import AuditResult
-from skdpsumm.learners import PolynomialKernel
+from skdpsumm import audit, learners, model_selection, moments, privacy, schema, sketches, summaries
+from skdpsumm.audit import AuditResult, compare
+from skdpsumm.learners import PolynomialKernel, TDILClassifier
+from skdpsumm.moments import M2MEstimator, Points
 from skdpsumm.moments.learning._target import TargetedPrivacy
-from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP
 from skdpsumm.privacy._compositions import Worst
 from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._ledger import LedgerDataset
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.summaries import DataOwner
+from skdpsumm.schema import Categorical, Date, Numeric, Public, TableSchema
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
+from skdpsumm.summaries import DataOwner, SummarizedEstimator
 from skdpsumm.summaries._protocol import Bid
 
 RNG = np.random.default_rng(0)
@@ -83,11 +63,8 @@ def fitted(name):
 
 
 def sketch():
-    return (
-        HistogramSketcher(schema=TableSchema({"a": (-1, 1), "b": (-1, 1)}), epsilon=9.0)
-        .fit(X)
-        .sketch_
-    )
+    schema = TableSchema({"a": (-1, 1), "b": (-1, 1)})
+    return HistogramSketcher(schema=schema, epsilon=9.0).fit(X).sketch_
 
 
 def paid(ledger):
@@ -285,13 +262,8 @@ def test_objects_are_copied_or_say_why_not(name, tmp_path):
 
 
 # What people pass by mistake: a class for an instance, a list or a mapping for one of its entries.
-MISTAKES = {
-    "word": "no such thing",
-    "class": TDILClassifier,
-    "list": [1, 2],
-    "mapping": {"age": (0, 1)},
-    "none": None,
-}
+MISTAKES = {"word": "no such thing", "class": TDILClassifier, "list": [1, 2], "none": None}
+MISTAKES["mapping"] = {"age": (0, 1)}
 
 
 MADE = {kind: INSTANCES[name].make for kind, name in KINDS.items()}
@@ -376,15 +348,12 @@ def test_words_of_strangers_are_escaped(name, tmp_path):
     assert html.escape(EVIL) in text
 
 
-@pytest.mark.parametrize(
-    "steering", ["\x1b[2J", "\r", "\u202e"], ids=["clears", "overwrites", "turns"]
-)
+@pytest.mark.parametrize("steering", ["\x1b[2J", "\r", "\u202e"], ids=["clears", "covers", "turns"])
 def test_words_of_strangers_do_not_steer_a_terminal(steering):
     told = guarantee(**dict.fromkeys(WORDS, f"a{steering}b"))
     named = answer_of([1.0], labels=[[f"a{steering}b"]])
-    column = TableSchema(
-        {f"a{steering}b": Categorical([f"a{steering}b", "c"], unit=f"a{steering}b")}
-    )
+    word = f"a{steering}b"
+    column = TableSchema({word: Categorical([word, "c"], unit=word)})
     for one in (told, named, column):
         assert steering not in repr(one)
         assert steering not in one._repr_html_()

@@ -33,9 +33,7 @@ def test_every_requirement_has_one_floor():
     for extra, lines in PROJECT["optional-dependencies"].items():
         shared = floors([extra]).items() & floors([]).items()
         assert shared == floors([]).items(), f"{extra} has another floor than the core"
-        others = {
-            name: v for e in PROJECT["optional-dependencies"] for name, v in floors([e]).items()
-        }
+        others = {n: v for e in PROJECT["optional-dependencies"] for n, v in floors([e]).items()}
         assert {k: others[k] for k in floors([extra])} == floors([extra]), lines
 
 

@@ -18,13 +18,8 @@ pytest.importorskip("matplotlib")
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "examples/papers"
 STUDIES = {
-    "errata",
-    "kernels_covertype",
-    "kernels_mnist",
-    "kernels_regularization",
-    "kernels_soft_margin",
-    "m2m_rivals",
-    "summarization_mnist",
+    *("errata", "kernels_covertype", "kernels_mnist", "kernels_regularization"),
+    *("kernels_soft_margin", "m2m_rivals", "summarization_mnist"),
 }
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
 FIGURES = [path for path in SCRIPTS if " _figure" in path.read_text()]

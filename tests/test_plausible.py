@@ -20,12 +20,8 @@ from skdpsumm.moments.plausible._interactions import Interactions
 pytestmark = pytest.mark.simulated(0)
 
 N = 20_000
-SCHEMA = {
-    "a": Numeric(0, 19, step=1),
-    "b": Numeric(0, 19, step=1),
-    "c": ["x", "y", "z"],
-    "w": (0, 1),
-}
+AGE = Numeric(0, 19, step=1)
+SCHEMA = {"a": AGE, "b": AGE, "c": ["x", "y", "z"], "w": (0, 1)}
 GROUPS = [["a", "b"], ["c"], ["w"]]
 
 
@@ -76,9 +72,8 @@ def low_b(k):
 def test_counts_have_the_noise_of_the_release_and_may_be_negative(m2m):
     drawn = m2m.table(["a", "b"]).tables("noise")
     # Of 400 cells and 100 tables: 0.7 per cent.
-    assert np.sqrt(drawn.var(axis=0, ddof=1).mean()) == pytest.approx(
-        cell_std(m2m.sketch_), rel=0.03
-    )
+    std = np.sqrt(drawn.var(axis=0, ddof=1).mean())
+    assert std == pytest.approx(cell_std(m2m.sketch_), rel=0.03)
     nobody = np.asarray(pd.crosstab(people()["a"], people()["b"])) == 0
     assert nobody.sum() > 100
     assert 0.4 < (drawn[:, nobody] < 0).mean() < 0.6
@@ -143,9 +138,8 @@ def test_a_difference_of_means_has_the_covariance_of_the_counts():
     whole = counts[:, :12].sum()
     p = counts[:, :10].sum() / whole
     n_cells = 20 * (10 * (1 - p) ** 2 + 2 * p**2)
-    assert float(share.std_error) == pytest.approx(
-        cell_std(sketch) * np.sqrt(n_cells) / whole, rel=0.2
-    )
+    expected = cell_std(sketch) * np.sqrt(n_cells) / whole
+    assert float(share.std_error) == pytest.approx(expected, rel=0.2)
 
 
 # ------------------------------------------------------------------------------------- determinism
@@ -154,7 +148,7 @@ QUESTIONS = {
     "mean": lambda m: m.mean("w"),
     "count": lambda m: m.count(lambda rows: (rows["a"] > 3) & (rows["w"] < 0.3)),
     "table": lambda m: m.table(["a", "c"], bins={"a": 4}),
-    "four columns": lambda m: m.count(
+    "four": lambda m: m.count(
         lambda r: (r["a"] > 3) & (r["b"] > 2) & (r["c"] == "x") & (r["w"] < 0.3)
     ),
     "quantile": lambda m: m.quantile("w", 0.3),
@@ -171,9 +165,8 @@ def test_the_same_question_has_the_same_answer(make, tmp_path):
     sketch = make()
     alone = {name: numbers(ask(estimator(sketch))) for name, ask in QUESTIONS.items()}
     sketch.save(tmp_path / "one.sketch")
-    busy = M2MEstimator.from_sketch(
-        PrivateSketch.load(tmp_path / "one.sketch"), n_synthetic=2000, random_state=0
-    )
+    loaded = PrivateSketch.load(tmp_path / "one.sketch")
+    busy = M2MEstimator.from_sketch(loaded, n_synthetic=2000, random_state=0)
     for name in reversed(QUESTIONS):
         QUESTIONS[name](busy).interval(covers="noise")
     for name, ask in QUESTIONS.items():
@@ -220,10 +213,8 @@ def test_a_dependence_that_nobody_counted_is_held(m2m):
 @pytest.mark.parametrize("make", [sketched, fourier])
 def test_more_is_covered_by_wider_intervals(make, name):
     answer = QUESTIONS[name](estimator(make()))[...]
-    noise, table, population = (
-        np.ptp(answer.interval(covers=covers), axis=-1)
-        for covers in ("noise", "table", "population")
-    )
+    ends = (answer.interval(covers=one) for one in ("noise", "table", "population"))
+    noise, table, population = (np.ptp(one, axis=-1) for one in ends)
     assert np.mean(noise) < np.mean(table)
     # What sampling adds may be less than how well a hundred tables tell a width.
     assert np.mean(table) < 1.15 * np.mean(population)
@@ -318,9 +309,8 @@ def mixed(seed, n=8000):
     kind = rng.choice(3, n, p=[0.5, 0.3, 0.2])
     ends = rng.dirichlet([1.5] * 4, (5, 3)).cumsum(axis=2)
     codes = [(rng.random(n)[:, None] > own[kind]).sum(axis=1).clip(0, 3) for own in ends]
-    return pd.DataFrame(
-        {name: np.array([*"wxyz"])[c] for name, c in zip("abcde", codes, strict=True)}
-    ), rng
+    words = np.array([*"wxyz"])[codes]
+    return pd.DataFrame(dict(zip("abcde", words, strict=True))), rng
 
 
 @pytest.mark.statistical

@@ -10,30 +10,13 @@ import pytest
 from answers import answer_of
 from sklearn.base import BaseEstimator
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    Public,
-    mmd2,
-    plotting,
-)
-from skdpsumm.plotting import (
-    CDFDisplay,
-    ColumnGraphDisplay,
-    ComparisonDisplay,
-    CovarianceDisplay,
-    CrosstabDisplay,
-    HistogramDisplay,
-    LedgerDisplay,
-    MomentDisplay,
-    PrivacyUtilityDisplay,
-    SummaryDisplay,
-)
-from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm import plotting
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.plotting import PrivacyUtilityDisplay
+from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP
+from skdpsumm.schema import Numeric, Public
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
+from skdpsumm.summaries import PrivateMMDSummarizer, mmd2
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
@@ -41,11 +24,8 @@ from simulated import simulate
 
 from skdpsumm.privacy import PrivacyGuarantee
 
-SCHEMA = {
-    "height": Numeric(100, 220, unit="cm"),
-    "weight": Numeric(0, 200, unit="kg"),
-    "load": (-1, 3),
-}
+SCHEMA = {"height": Numeric(100, 220, unit="cm"), "weight": Numeric(0, 200, unit="kg")}
+SCHEMA["load"] = (-1, 3)
 
 
 @pytest.fixture(autouse=True)
@@ -95,16 +75,16 @@ def examples():
     """Return one display of each kind, made by hand."""
     entries = [{"id": 1, "label": "ages", "dataset": "default", "epsilon": 0.5}]
     return [
-        CDFDisplay([1, 2, 3], estimate([0.1, 0.5, 0.9])),
-        ColumnGraphDisplay(["a", "b"], {("a", "b"): 2}, {("a", "b"): 0.5}),
-        ComparisonDisplay({"first": estimate([1.0, 2.0]), "second": estimate([1.5, 1.0])}),
-        CovarianceDisplay(estimate(np.eye(2)), names=["a", "b"]),
-        CrosstabDisplay(estimate([[1.0, 2.0], [3.0, 4.0]], axes=["a", "b"])),
-        HistogramDisplay(estimate([0.2, 0.8]), edges=[0, 1, 3]),
-        LedgerDisplay(entries, spent=0.5, cap=1.0),
-        MomentDisplay(estimate([1.0, 2.0]), [(0, 2), (0, 4)], names=["a", "b"]),
+        plotting.CDFDisplay([1, 2, 3], estimate([0.1, 0.5, 0.9])),
+        plotting.ColumnGraphDisplay(["a", "b"], {("a", "b"): 2}, {("a", "b"): 0.5}),
+        plotting.ComparisonDisplay({"first": estimate([1.0, 2.0]), "second": estimate([1.5, 1.0])}),
+        plotting.CovarianceDisplay(estimate(np.eye(2)), names=["a", "b"]),
+        plotting.CrosstabDisplay(estimate([[1.0, 2.0], [3.0, 4.0]], axes=["a", "b"])),
+        plotting.HistogramDisplay(estimate([0.2, 0.8]), edges=[0, 1, 3]),
+        plotting.LedgerDisplay(entries, spent=0.5, cap=1.0),
+        plotting.MomentDisplay(estimate([1.0, 2.0]), [(0, 2), (0, 4)], names=["a", "b"]),
         PrivacyUtilityDisplay([0.1, 1], [1.0, 2.0], intervals=[(0, 2), (1, 3)]),
-        SummaryDisplay([1, 2, 4], [1.0, 0.5, 0.2], expected=[1.0, 0.7, 0.5]),
+        plotting.SummaryDisplay([1, 2, 4], [1.0, 0.5, 0.2], expected=[1.0, 0.7, 0.5]),
     ]
 
 
@@ -118,12 +98,10 @@ def test_all_are_exported_and_tested():
 def makers():
     """Return every class method of every display that makes one, as (kind, name)."""
     kinds = [getattr(plotting, name) for name in plotting.__all__]
-    return [
-        (kind, name)
-        for kind in kinds
-        for name, _ in inspect.getmembers(kind, inspect.ismethod)
-        if name.startswith("from_")
+    made = [
+        (kind, name) for kind in kinds for name, _ in inspect.getmembers(kind, inspect.ismethod)
     ]
+    return [(kind, name) for kind, name in made if name.startswith("from_")]
 
 
 @pytest.fixture(scope="module")
@@ -227,13 +205,13 @@ def test_the_graph_of_columns_shows_what_was_counted_together():
     rows = np.column_stack([a, b, a ^ (rng.random(5000) < 0.1), b]).astype(float)
     schema = Numeric(0, 1, step=1)
     by_list = HistogramSketcher(schema=schema, marginals=[[0, 2], [1, 0, 3]], epsilon=np.inf)
-    display = ColumnGraphDisplay.from_sketch(by_list.fit(rows).sketch_)
+    display = plotting.ColumnGraphDisplay.from_sketch(by_list.fit(rows).sketch_)
     widths = {pair: line.get_linewidth() for pair, line in display.lines_.items()}
     assert set(widths) == {("x0", "x2"), ("x0", "x1"), ("x1", "x3"), ("x0", "x3")}
     assert widths["x0", "x1"] < widths["x0", "x2"] < widths["x1", "x3"]
     assert set(display.pairs.values()) == {1}
     adaptive = AdaptiveSketcher(schema=schema, target=0, epsilon=np.inf).fit(rows).sketch_
-    display = ColumnGraphDisplay.from_sketch(adaptive)
+    display = plotting.ColumnGraphDisplay.from_sketch(adaptive)
     assert display.pairs["x0", "x3"] == 1
     assert display.pairs["x2", "x3"] == 2
     styles = {line._unscaled_dash_pattern for line in display.lines_.values()}
@@ -242,7 +220,8 @@ def test_the_graph_of_columns_shows_what_was_counted_together():
 
 
 def test_cdf(m2m):
-    display = CDFDisplay.from_estimator(m2m, "height", thresholds=[150, 170, 190], level=0.9)
+    asked = {"thresholds": [150, 170, 190], "level": 0.9}
+    display = plotting.CDFDisplay.from_estimator(m2m, "height", **asked)
     expected = m2m.cdf("height", [150, 170, 190])
     assert np.array_equal(display.line_.get_ydata(), np.asarray(expected))
     assert np.array_equal(display.line_.get_xdata(), [150, 170, 190])
@@ -250,7 +229,7 @@ def test_cdf(m2m):
     assert band >= set(np.clip(expected[...].interval(0.9), 0, 1).ravel())
     assert not band >= set(np.clip(expected[...].interval(0.95), 0, 1).ravel())
     assert display.ax_.get_xlabel() == "height (cm)"
-    assert CDFDisplay.from_estimator(m2m, 2).label == "load"
+    assert plotting.CDFDisplay.from_estimator(m2m, 2).label == "load"
 
 
 def ends_of(errorbar):
@@ -259,29 +238,29 @@ def ends_of(errorbar):
 
 
 def test_histogram_draws_the_estimate_and_its_interval(m2m):
-    display = HistogramDisplay.from_estimator(m2m, "height", bins=[100, 160, 170, 220], level=0.9)
+    asked = {"bins": [100, 160, 170, 220], "level": 0.9}
+    display = plotting.HistogramDisplay.from_estimator(m2m, "height", **asked)
     expected = m2m.histogram("height", [100, 160, 170, 220])
     assert [bar.get_height() for bar in display.bars_] == np.asarray(expected).tolist()
     assert [bar.get_x() for bar in display.bars_] == [100, 160, 170]
     assert [bar.get_width() for bar in display.bars_] == [60, 10, 50]
     assert np.allclose(ends_of(display.errorbar_), expected.interval(0.9), atol=1e-12)
     assert display.ax_.get_xlabel() == "height (cm)"
-    assert len(HistogramDisplay.from_estimator(m2m, 0).bars_) == 10
+    assert len(plotting.HistogramDisplay.from_estimator(m2m, 0).bars_) == 10
 
 
 def test_crosstab_writes_the_estimate_and_its_interval(m2m):
-    display = CrosstabDisplay.from_estimator(m2m, ["height", "load"], bins=2, level=0.9)
+    display = plotting.CrosstabDisplay.from_estimator(m2m, ["height", "load"], bins=2, level=0.9)
     expected = m2m.table(["height", "load"], bins=2)
     assert np.array_equal(display.image_.get_array(), np.asarray(expected))
     assert display.image_.get_clim() == (0, np.max(expected))
     written = [text.get_text() for text in display.texts_]
-    for text, value, ends in zip(
-        written, np.ravel(expected), expected[...].interval(0.9).reshape(-1, 2), strict=True
-    ):
+    intervals = expected[...].interval(0.9).reshape(-1, 2)
+    for text, value, ends in zip(written, np.ravel(expected), intervals, strict=True):
         drawn = [float(word) for word in re.findall(r"[\d.]+", text)]
         assert np.allclose(drawn, [value, *ends], rtol=0.006)
     assert (display.ax_.get_ylabel(), display.ax_.get_xlabel()) == ("height", "load")
-    wide = CrosstabDisplay(estimate(np.ones((2, 9)))).plot()
+    wide = plotting.CrosstabDisplay(estimate(np.ones((2, 9)))).plot()
     assert not wide.texts_
 
 
@@ -289,7 +268,7 @@ def test_comparison_draws_each_release_and_its_interval(m2m, sketch):
     def shares(one):
         return one.histogram("height", [100, 160, 170, 220])
 
-    display = ComparisonDisplay.from_estimator({"a": m2m, "b": m2m}, shares, label="share")
+    display = plotting.ComparisonDisplay.from_estimator({"a": m2m, "b": m2m}, shares, label="share")
     assert list(display.bars_) == ["a", "b"]
     drawn = [bar.get_width() for bar in display.bars_["a"]]
     assert drawn == np.asarray(shares(m2m)).tolist()
@@ -303,7 +282,7 @@ def test_comparison_draws_each_release_and_its_interval(m2m, sketch):
 
 
 def test_covariance(m2m):
-    display = CovarianceDisplay.from_estimator(m2m)
+    display = plotting.CovarianceDisplay.from_estimator(m2m)
     matrix = np.asarray(m2m.covariance())
     spread = np.sqrt(np.diag(matrix))
     shades = np.asarray(display.image_.get_array())
@@ -320,15 +299,14 @@ def test_covariance(m2m):
 def a_ledger():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     ledger.charge(GaussianDP(0.2), label="means")
-    ledger.charge(
-        PrivacyGuarantee(GaussianDP(0.1), simulated=True), label="counts", dataset="north"
-    )
+    claim = PrivacyGuarantee(GaussianDP(0.1), simulated=True)
+    ledger.charge(claim, label="counts", dataset="north")
     return ledger
 
 
 def test_ledger():
     ledger = a_ledger()
-    display = LedgerDisplay.from_ledger(ledger)
+    display = plotting.LedgerDisplay.from_ledger(ledger)
     paid = [entry["epsilon"] for entry in ledger.entries()]
     assert [bar.get_width() for bar in display.bars_] == paid
     lines = {line.get_label(): line.get_xdata()[0] for line in display.ax_.get_lines()}
@@ -344,7 +322,7 @@ def test_ledger():
 def test_summary_is_the_distance_to_public_rows(choice):
     exact, _, X, public = choice
     rows = X[exact.sample_indices_]
-    display = SummaryDisplay.from_rows(rows, Public(public), gamma=0.5)
+    display = plotting.SummaryDisplay.from_rows(rows, Public(public), gamma=0.5)
     assert display.sizes[-1] == len(rows)
     for size in (1, 7, 30):
         at = display.sizes.tolist().index(size)

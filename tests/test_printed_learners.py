@@ -12,15 +12,8 @@ from paper_protocols import printed
 from releases import Released, seeded_noise
 from scipy.stats import kstest, laplace
 
-from skdpsumm import (
-    PINPClassifier,
-    PINPRegressor,
-    TDDLClassifier,
-    TDDLRegressor,
-    TDILClassifier,
-    TDILRegressor,
-    audit_epsilon,
-)
+from skdpsumm import PINPClassifier, PINPRegressor, audit_epsilon
+from skdpsumm.learners import TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
 from skdpsumm.privacy._threshold import ThresholdDP
 
 ALL = PINPClassifier, PINPRegressor, TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
@@ -193,9 +186,8 @@ def test_rounds_cost_choices_tests_and_answers(regularization):
 
 
 def audit(release, worlds, delta, n_trials=1500):
-    return audit_epsilon(
-        release, *worlds, delta=delta, n_trials=n_trials, confidence=1 - 1e-9, random_state=0
-    ).lower_bound
+    options = {"n_trials": n_trials, "confidence": 1 - 1e-9, "random_state": 0}
+    return audit_epsilon(release, *worlds, delta=delta, **options).lower_bound
 
 
 @pytest.mark.statistical

@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import kstest, norm
+from scipy.stats import kstest, laplace, norm
 from simulated import simulate
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
@@ -20,26 +20,15 @@ from sklearn.pipeline import Pipeline
 from stub_learners import Stub
 from test_best_of import generating
 
-from skdpsumm import (
-    BudgetExceededError,
-    M2MClassifier,
-    PINPClassifier,
-    PrivacyLeakWarning,
-    PrivacyLedger,
-    PrivateSearchCV,
-    RFFSketcher,
-    TDILClassifier,
-)
-from skdpsumm.model_selection import _run
+from skdpsumm import BudgetExceededError, M2MClassifier, PINPClassifier, RFFSketcher, TDILClassifier
+from skdpsumm.model_selection import PrivateSearchCV, _run
 from skdpsumm.model_selection._candidate import Choices
 from skdpsumm.model_selection._stopping import StoppingLaw, plan_runs, stopping
-from skdpsumm.privacy import GaussianDP, PureDP, _noise
+from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, PureDP, _noise
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning"),
-]
+FAILS = pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+pytestmark = [pytest.mark.simulated(0), FAILS]
 
 LAWS = [stopping(d, m) for d in (-0.5, 0.0, 0.5, 1.0, 2.0) for m in (1.5, 10)]
 named = pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -174,11 +163,7 @@ def test_noise_of_the_score(monkeypatch, factor, accepted, adjacency, delta):
     assert score.noise_std == pytest.approx(expected, rel=1e-4)
     sample = np.array([score.release(12345, None) for _ in range(6000)])
     centred = sample - 12345 * score._unit
-    law_of = (
-        norm(scale=expected)
-        if delta
-        else __import__("scipy").stats.laplace(scale=expected / math.sqrt(2))
-    )
+    law_of = norm(scale=expected) if delta else laplace(scale=expected / math.sqrt(2))
     assert (kstest(centred, law_of.cdf).pvalue > 1e-9) == accepted
 
 
@@ -227,27 +212,16 @@ def test_nothing_tells_of_the_number_of_trials(monkeypatch, capsys, recwarn):
     assert capsys.readouterr().out == ""
     assert not [w for w in recwarn if not issubclass(w.category, PrivacyLeakWarning)]
     names = set(vars(search(epsilon=np.inf).fit(X, Y))) - set(search().get_params())
-    assert names == {
-        "best_estimator_",
-        "best_params_",
-        "best_sum_",
-        "score_noise_std_",
-        "noise_",
-        "privacy_",
-        "n_features_in_",
-    }
+    best = {"best_estimator_", "best_params_", "best_sum_"}
+    assert names == best | {"score_noise_std_", "noise_", "privacy_", "n_features_in_"}
 
 
 def test_runs_are_alike():
     """Public seeds are the same in all runs, and no seed of a run's noise is left to tell it."""
     features = RBFSampler(gamma=1.0, n_components=20)
-    winners = [
-        simulate(search(TDILClassifier(kernel=features), {}), X, Y, seed=s).best_estimator_
-        for s in range(2)
-    ]
-    assert (
-        len({w.random_state for w in winners}) == len({w.kernel.random_state for w in winners}) == 1
-    )
+    learner = TDILClassifier(kernel=features)
+    winners = [simulate(search(learner, {}), X, Y, seed=s).best_estimator_ for s in range(2)]
+    assert len({(w.random_state, w.kernel.random_state) for w in winners}) == 1
 
 
 def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
@@ -332,9 +306,7 @@ def test_a_candidate_with_steps_of_its_own_gets_the_terms_of_the_search(adjacenc
 def test_a_candidate_that_reads_rows_elsewhere_is_refused():
     pipe = Pipeline([("clf", TDILClassifier())])
     with pytest.raises(ValueError, match="another place"):
-        search(pipe, {"clf": [M2MClassifier(release=RFFSketcher(n_components=20, gamma=0.5))]}).fit(
-            X, Y
-        )
+        search(pipe, {"clf": [M2MClassifier(release=RFFSketcher(gamma=0.5))]}).fit(X, Y)
 
 
 def test_a_row_whose_score_fails_counts_as_low():

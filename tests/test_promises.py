@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    PINPClassifier,
-    PrivateMMDSummarizer,
-    TDDLClassifier,
-    TDILClassifier,
-)
+from skdpsumm.learners import PINPClassifier, TDDLClassifier, TDILClassifier
+from skdpsumm.sketches import AdaptiveSketcher
+from skdpsumm.summaries import PrivateMMDSummarizer
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.uniform(-1, 1, (300, 2)), RNG.uniform(-1, 1, (30, 2))

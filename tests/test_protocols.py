@@ -2,15 +2,15 @@
 
 import contextlib
 import pickle
-import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from curators import curator_of, summarizer_of
+from curators import curator_of, points, summarizer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_protocols import AskAll, printed
+from refusals import refused
 
 from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, mmd2
 from skdpsumm.privacy import PureDP
@@ -25,16 +25,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
 ]
 SIMULATED = {"random_state": 0, "n_components": 64, "gamma": 0.5}
-PROTOCOLS = {
-    "propose": Propose(),
-    "pool": Pool(),
-    "ask_all": AskAll(n_rounds=5),
-    "auction": Auction(),
-}
-
-
-def points(n, centre=0.0, seed=0):
-    return np.random.default_rng(seed).normal(centre, 1.0, (n, 2))
+PROTOCOLS = {"propose": Propose(), "pool": Pool(), "auction": Auction()}
+PROTOCOLS["ask_all"] = AskAll(n_rounds=5)
 
 
 def embedding(d=64, kind="pairs", seed=0):
@@ -111,10 +103,8 @@ def test_pool_tells_nothing_of_the_target():
 
 def test_rounds_do_not_depend_on_what_was_received():
     """As many messages to each owner, each about the same number of rows."""
-    worlds = [
-        {"a": points(50), "b": points(3, seed=1)},
-        {"a": points(50), "b": points(500, 2.0, seed=2)},
-    ]
+    others = points(3, seed=1), points(500, 2.0, seed=2)
+    worlds = [{"a": points(50), "b": other} for other in others]
     for owner in "ab":
         kinds = {
             tuple((type(m).__name__, getattr(m, "n", None)) for m in run_.transcript[owner])
@@ -214,18 +204,14 @@ def test_the_auction_verifies_bids():
 def test_a_fork_cannot_go_on(monkeypatch):
     curator = curator_of(points(5), ["a"], n_components=8, gamma=1.0)
     monkeypatch.setattr("os.getpid", lambda: -1)
-    with pytest.raises(RuntimeError, match="fork"):
-        curator.open()
-    with pytest.raises(RuntimeError, match="fork"):
-        curator.receive({})
+    refused("fork", curator.open, error=RuntimeError)
+    refused("fork", curator.receive, {}, error=RuntimeError)
 
 
 def test_a_huge_row_spoils_nothing():
     for huge in (np.array([[1e308, 0.0]]), np.array([[3e38, -3e38]], np.float32)):
-        owners = {
-            "a": np.vstack([points(200).astype(huge.dtype), huge]),
-            "b": points(200, 2.0, seed=1).astype(huge.dtype),
-        }
+        own, other = (points(200, *at).astype(huge.dtype) for at in ((), (2.0, 1)))
+        owners = {"a": np.vstack([own, huge]), "b": other}
         target = points(100, 2.0, seed=9)
         curator = run(Pool(parsimony=100), owners, np.vstack([target, huge]))
         assert np.isfinite(list(curator.owner_values().values())).all()
@@ -234,21 +220,16 @@ def test_a_huge_row_spoils_nothing():
 
 def test_the_auction_always_has_as_many_rounds():
     worlds = [{"a": points(4), "b": points(n, seed=1)} for n in (3, 30)]
-    calls = [
-        sum(isinstance(m, CallForBids) for m in run(Auction(), owners).transcript["a"])
-        for owners in worlds
-    ]
+    sent = (run(Auction(), owners).transcript["a"] for owners in worlds)
+    calls = [sum(isinstance(m, CallForBids) for m in messages) for messages in sent]
     assert calls == [20, 20]
 
 
 def test_a_curator_runs_once_and_cannot_be_copied():
     curator = run(Propose(), {"a": points(50)})
-    with pytest.raises(ValueError, match="opened already"):
-        curator.open()
-    with pytest.raises(ValueError, match="awaited"):
-        curator.receive({})
-    with pytest.raises(TypeError, match="pickled"):
-        pickle.dumps(curator)
+    refused("opened already", curator.open)
+    refused("awaited", curator.receive, {})
+    refused("pickled", pickle.dumps, curator, error=TypeError)
     with pytest.raises(ValueError, match="not finished"):
         _ = curator_of(points(5), ["a"], n_components=8, gamma=1.0).chosen
 
@@ -277,11 +258,9 @@ def test_a_curator_asks_its_ledger_before_it_reads_the_target():
     with pytest.raises(ValueError, match="explore"):  # parameters come first
         curator_of(unreadable, ["a"], protocol=Propose(explore=2), ledger=ledger, gamma=1.0)
     roomy = PrivacyLedger(epsilon=5.0, delta=1e-4)
-    as_errors = warnings.catch_warnings(action="error", category=PrivacyLeakWarning)
-    with as_errors, pytest.raises(PrivacyLeakWarning):
-        curator_of(unreadable, ["a"], ledger=roomy, gamma=1.0)
-    with pytest.raises(ValueError, match="NaN"):
-        curator_of(unreadable, ["a"], ledger=roomy, gamma=1.0)
+    asked = {"ledger": roomy, "gamma": 1.0}
+    refused("imulation", curator_of, unreadable, ["a"], **asked, error=PrivacyLeakWarning)
+    refused("NaN", curator_of, unreadable, ["a"], **asked)
     assert ledger.entries() == roomy.entries() == []
 
 
@@ -291,26 +270,21 @@ def test_a_curator_warns_when_the_rows_are_chosen():
     options = {"n_select": 5, "gamma": 1.0, "random_state": 0, "ledger": ledger}
     curator = curator_of(100 * points(1000), ["a"], **options)
     owner = DataOwner(100 * points(100, seed=1), seed=0)
-    with warnings.catch_warnings(action="error"):
-        messages = curator.open()
-        with pytest.raises(UserWarning, match="near 0 between any"):
-            curator.receive({"a": owner.answer(messages["a"])})
+    reply = {"a": owner.answer(curator.open()["a"])}
+    refused("near 0 between any", curator.receive, reply, error=UserWarning)
     assert len(curator.chosen) == 5
     assert len(ledger.entries()) == 1
 
 
 def test_owner_refuses():
-    with pytest.raises(ValueError, match="NaN"):
-        DataOwner([[np.nan]])
-    with pytest.raises(ValueError, match="different numbers"):
-        DataOwner(points(3), [1, 2])
-    with pytest.raises(TypeError, match="cannot answer"):
-        DataOwner(points(3)).answer(type("Message", (), {"embedding": None})())
-    with pytest.raises(TypeError, match="has not come"):
-        DataOwner(points(3)).answer(CallForBids(direction=np.zeros(4)))
+    refused("NaN", DataOwner, [[np.nan]])
+    refused("different numbers", DataOwner, points(3), [1, 2])
+    asked = DataOwner(points(3)).answer
+    refused("cannot answer", asked, type("Message", (), {"embedding": None})(), error=TypeError)
+    refused("has not come", asked, CallForBids(direction=np.zeros(4)), error=TypeError)
     wrong = Embedding.draw(3, 8, 1.0, "pairs", np.random.RandomState(0))
-    with pytest.raises(TypeError, match="another number of columns"):
-        DataOwner(points(3)).answer(CallForBids(direction=np.zeros(8), embedding=wrong))
+    call = CallForBids(direction=np.zeros(8), embedding=wrong)
+    refused("another number of columns", DataOwner(points(3)).answer, call, error=TypeError)
     assert "holds_private_data=True" in repr(DataOwner(points(3)))
 
 
@@ -340,9 +314,8 @@ def test_a_score_is_a_function_of_its_row_alone(kind, dtype):
     direction = phi.quantise(np.random.default_rng(0).normal(size=phi.n_features))
     whole = grid_scores(phi.grid(X), direction, phi.unit)
     for rows in (slice(0, 1), slice(3, 10), slice(100, 703), slice(None, None, -1)):
-        np.testing.assert_array_equal(
-            grid_scores(phi.grid(X[rows]), direction, phi.unit), whole[rows]
-        )
+        found = grid_scores(phi.grid(X[rows]), direction, phi.unit)
+        np.testing.assert_array_equal(found, whole[rows])
 
 
 @pytest.mark.parametrize("d", [2, 1000])
@@ -369,14 +342,8 @@ def kept_by_ask_all(owners, directions, phi, b, dropped=None):
     `dropped` is an owner that fails in the third round.
     """
     parties = {name: DataOwner(X) for name, X in owners.items()}
-    curator = curator_of(
-        points(5),
-        list(owners),
-        n_select=b * len(directions),
-        n_components=16,
-        random_state=0,
-        gamma=1.0,
-    )
+    options = {"n_components": 16, "random_state": 0, "gamma": 1.0}
+    curator = curator_of(points(5), list(owners), n_select=b * len(directions), **options)
     protocol, kept, states = AskAll(), [], []
     for k, direction in enumerate(directions):
         if k == 2 and dropped is not None:
@@ -422,9 +389,8 @@ def test_where_the_target_is_the_owners_own_all_counts_against_them(name):
 def test_the_auction_claims_nothing_and_accounts_for_h2():
     options = {"n_components": 140, "n_select": 100, "n_target": 400, "gamma": 1.0}
     options["adjacency"] = "replace_one"
-    curator = curator_of(
-        points(5), ["a", "b"], protocol=printed.PrintedAuction(), delta=1e-4, **options
-    )
+    options["protocol"] = printed.PrintedAuction()
+    curator = curator_of(points(5), ["a", "b"], delta=1e-4, **options)
     assert curator.privacy.owners.epsilon(0.01) == np.inf
     assert "auction" in repr(curator.privacy.owners)
     # The review's table: 4 eps^2 per step under swaps; 3.300 at delta = .01 (with RDP).
@@ -432,10 +398,6 @@ def test_the_auction_claims_nothing_and_accounts_for_h2():
     assert curator.privacy.target.epsilon(0.01) == pytest.approx(3.3, abs=0.05)
     per_step = (0.01 / np.sqrt(500)) ** 2 * 4**2
     assert curator.privacy.h2.mechanism.rho == pytest.approx(99 * 5 * per_step)
-    swapped = curator_of(
-        points(5),
-        ["a", "b"],
-        protocol=printed.PrintedAuction(),
-        **{**options, "adjacency": "add_remove"},
-    )
+    options["adjacency"] = "add_remove"
+    swapped = curator_of(points(5), ["a", "b"], **options)
     assert swapped.privacy.h2.epsilon(1e-4) == pytest.approx(0.076, abs=0.003)

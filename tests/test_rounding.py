@@ -8,38 +8,21 @@ import math
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 import pytest
+from refusals import refused
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import PINPClassifier, PrivacyLedger, TDDLClassifier, TDILClassifier
 from skdpsumm._linear_systems import power_below
 from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism, PolynomialKernel
-from skdpsumm.learners.erm import _problem
+from skdpsumm.learners.erm import _losses, _problem
 from skdpsumm.learners.erm._feature_space import NORM_ERROR, FeatureSpace, clip_rows
 from skdpsumm.learners.erm._kernel_space import KernelSpace
-from skdpsumm.learners.erm._losses import (
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    HuberizedHinge,
-    Logistic,
-    OneVsRest,
-    Softmax,
-)
-from skdpsumm.learners.erm._problem import (
-    MAX_KERNEL_ROWS,
-    Minimizer,
-    Problem,
-    Terms,
-    coordinate_rounding,
-    kernel_drift,
-    largest_eigenvalue,
-    largest_weight,
-    positive_shift,
-    score_rounding,
-)
+from skdpsumm.learners.erm._losses import EpsilonInsensitive, Hinge, Huber, HuberizedHinge, Logistic
+from skdpsumm.learners.erm._problem import Minimizer, Problem, Terms
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise, GaussianPath
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import on_grid
@@ -51,7 +34,7 @@ PLANTED = pytest.mark.parametrize("planted", [False, True], ids=["sound", "plant
 def terms_of(loss=None, space=None, regularization=2.0, n_scores=1, **settings):
     settings = {"kernel_error": getattr(space, "entry_error", 0.0), **settings}
     if settings["kernel_error"]:
-        settings.setdefault("max_rows", MAX_KERNEL_ROWS)
+        settings.setdefault("max_rows", _problem.MAX_KERNEL_ROWS)
     loss, radius = loss or HuberizedHinge(), getattr(space, "radius", 1.0)
     numbers = (1.0, 1e-6, "add_remove", loss, regularization, radius, n_scores, None)
     return Terms(*numbers, **settings)
@@ -83,9 +66,8 @@ def test_entries_far_too_long_are_zeros():
 
 
 def grid(X, step, rounded=round):
-    return [
-        [rounded(Fraction(float(x)) / Fraction(step)) * Fraction(step) for x in row] for row in X
-    ]
+    step = Fraction(step)
+    return [[rounded(Fraction(float(x)) / step) * step for x in row] for row in X]
 
 
 def exponential(argument):
@@ -98,10 +80,8 @@ def exponential(argument):
 def gaussian(X, Y, gamma):
     step = power_below(2.0**-20 / math.sqrt(gamma))
     X, Y, gamma = grid(X, step), grid(Y, step), Fraction(gamma)
-    return [
-        [exponential(gamma * sum((a - b) ** 2 for a, b in zip(x, y, strict=True))) for y in Y]
-        for x in X
-    ]
+    squares = [[sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for y in Y] for x in X]
+    return [[exponential(gamma * square) for square in row] for row in squares]
 
 
 def polynomial(X, Y, gamma, coef0, degree):
@@ -109,10 +89,8 @@ def polynomial(X, Y, gamma, coef0, degree):
     step = power_below(2.0**-25)
     X, Y = (grid(clip_rows(A, 1.0), step, math.trunc) for A in (X, Y))
     gamma, coef0 = Fraction(gamma), Fraction(coef0)
-    return [
-        [(gamma * sum(a * b for a, b in zip(x, y, strict=True)) + coef0) ** degree for y in Y]
-        for x in X
-    ]
+    products = [[sum(a * b for a, b in zip(x, y, strict=True)) for y in Y] for x in X]
+    return [[(gamma * product + coef0) ** degree for product in row] for row in products]
 
 
 KERNELS = {
@@ -144,11 +122,7 @@ def test_entries_are_as_exact_as_claimed(name, d, planted):
     # One row alone, and all together: other shapes, other code of the BLAS.
     for found in (space.gram(X, X), np.vstack([space.gram(x[None], X) for x in X])):
         found = found + planted * 2 * space.entry_error * space.radius**2
-        errors = [
-            abs(Fraction(a) - b)
-            for r, s in zip(found, exact, strict=True)
-            for a, b in zip(r, s, strict=True)
-        ]
+        errors = [abs(Fraction(a) - b) for a, b in zip(found.flat, chain(*exact), strict=True)]
         bound = Fraction(space.entry_error) * Fraction(space.radius) ** 2
         assert (max(errors) <= bound) != planted
 
@@ -171,8 +145,8 @@ LOSSES = {
     "logistic": (Logistic(), 1),
     "huber": (Huber(0.3), 1),
     "insensitive": (EpsilonInsensitive(), 1),
-    "softmax": (Softmax(0.5, 1.0), 3),
-    "one vs rest": (OneVsRest(Hinge(), 3), 3),
+    "softmax": (_losses.Softmax(0.5, 1.0), 3),
+    "one vs rest": (_losses.OneVsRest(Hinge(), 3), 3),
 }
 
 
@@ -191,7 +165,7 @@ def minimiser(space, terms, n=40, seed=3):
     rng = np.random.default_rng(seed)
     X, labels = rng.uniform(-1, 1, (n, 2)), rng.integers(0, max(2, terms.n_scores), n)
     codes = np.eye(terms.n_scores)[labels] if terms.n_scores > 1 else 2.0 * labels[:, None] - 1
-    codes = 2 * codes - 1 if isinstance(terms.loss, OneVsRest) else codes
+    codes = 2 * codes - 1 if isinstance(terms.loss, _losses.OneVsRest) else codes
     return Problem(space, X, codes, terms).minimize()
 
 
@@ -215,7 +189,7 @@ def test_errors_of_entries_move_the_minimiser_no_farther(name, regularization):
         claimed = replace(plain, kernel_error=error, max_rows=n)
         for pattern in (*patterns, -patterns[-1]):
             other = minimiser(Given(error * pattern), claimed)
-            allowed = kernel_drift(claimed) + plain.tolerance + claimed.tolerance
+            allowed = _problem.kernel_drift(claimed) + plain.tolerance + claimed.tolerance
             assert distance(found, other) <= allowed
 
 
@@ -225,7 +199,7 @@ def test_the_gram_matrix_of_the_solver_is_positive():
     X = np.zeros((40, 1))
     space = Given(1e-3 * (2 * np.eye(40) - 1))
     gram = Problem(space, X, np.ones((40, 1)), terms)._data.rows(np.arange(40))
-    assert positive_shift(terms) == pytest.approx(0.04)
+    assert _problem.positive_shift(terms) == pytest.approx(0.04)
     assert np.linalg.eigvalsh(gram).min() >= 0
 
 
@@ -247,9 +221,8 @@ def exact_scores(space, X, coefficients, Z):
         gram = gaussian(Z, X, **params)
     weights = [[Fraction(float(a)) for a in row] for row in coefficients]
     q = coefficients.shape[1]
-    return [
-        [sum(k * w[j] for k, w in zip(row, weights, strict=True)) for j in range(q)] for row in gram
-    ]
+    columns = [[w[j] for w in weights] for j in range(q)]
+    return [[sum(k * w for k, w in zip(row, own, strict=True)) for own in columns] for row in gram]
 
 
 def largest_error(found, exact):
@@ -264,13 +237,13 @@ def largest_error(found, exact):
 @pytest.mark.parametrize("copies", [1, 500])
 def test_scores_are_as_exact_as_claimed(copies, planted):
     """Coefficients of the largest size, which cancel, for many copies of a few rows."""
-    terms = terms_of(Softmax(), Given(), 1e-3, 2, max_rows=20 * copies)
+    terms = terms_of(_losses.Softmax(), Given(), 1e-3, 2, max_rows=20 * copies)
     base, Z = RNG.uniform(-3, 3, (20, 2)), RNG.uniform(-3, 3, (4, 2))
     size = terms.loss.lipschitz / terms.regularization / math.sqrt(2)
     signs = size * RNG.choice([-1.0, 1.0], (20, 2)) * (1 - 1e-9 * RNG.random((20, 2)))
     found = Minimizer(Given(), np.repeat(signs, copies, axis=0), np.repeat(base, copies, axis=0))
     exact = [[copies * f for f in row] for row in exact_scores(Given(), base, signs, Z)]
-    bound = score_rounding(Given(), terms)
+    bound = _problem.score_rounding(Given(), terms)
     assert bound < 1e-8 * terms.sensitivity
     errors = largest_error(found.careful_scores(Z) + planted * 2 * bound, exact)
     assert (errors <= bound) != planted
@@ -281,15 +254,13 @@ def test_scores_are_as_exact_as_claimed(copies, planted):
 def test_scores_of_features_are_as_exact_as_claimed(p, planted):
     space = FeatureSpace(None, p, 1.0)
     terms = terms_of(Huber(0.2), space, 0.1, kernel_error=0.0)
-    weights = RNG.choice([-1.0, 1.0], (p, 1)) * largest_weight(terms) / math.sqrt(p)
+    weights = RNG.choice([-1.0, 1.0], (p, 1)) * _problem.largest_weight(terms) / math.sqrt(p)
     Z = RNG.choice([-1.0, 1.0], (5, p)) * RNG.uniform(0.5, 1, (5, p))
     features = space.features(Z)
-    exact = [
-        [sum(Fraction(a) * Fraction(b) for a, b in zip(row, weights[:, 0], strict=True))]
-        for row in features
-    ]
+    pairs = (zip(row, weights[:, 0], strict=True) for row in features)
+    exact = [[sum(Fraction(a) * Fraction(b) for a, b in row)] for row in pairs]
     found = Minimizer(space, weights).careful_scores(Z)
-    bound = score_rounding(space, terms)
+    bound = _problem.score_rounding(space, terms)
     assert bound < 1e-3 * terms.sensitivity
     assert (largest_error(found + planted * 2 * bound, exact) <= bound) != planted
 
@@ -300,7 +271,7 @@ def test_the_norm_of_the_minimiser_is_bounded():
             terms = terms_of(loss, Given(), regularization, q, max_rows=40)
             found = minimiser(Given(), terms)
             zero = Minimizer(found.space, np.zeros_like(found.coefficients), found.points)
-            assert distance(found, zero) <= largest_weight(terms), name
+            assert distance(found, zero) <= _problem.largest_weight(terms), name
 
 
 # ------------------------------------------------------------------------------- coordinates
@@ -311,9 +282,8 @@ def substituted(factor, values):
     solved = []
     with localcontext(prec=60):
         for row, v in zip(factor, values, strict=True):
-            done = sum(
-                (Decimal(float(a)) * u for a, u in zip(row, solved, strict=False)), Decimal(0)
-            )
+            terms = (Decimal(float(a)) * u for a, u in zip(row, solved, strict=False))
+            done = sum(terms, Decimal(0))
             here = Decimal(v.numerator) / Decimal(v.denominator)
             solved.append((here - done) / Decimal(float(row[len(solved)])))
     return solved
@@ -336,10 +306,9 @@ def test_coordinates_are_as_exact_as_claimed(planted):
         answers.ask(Z[first : {0: 7, 7: 8, 8: 21, 21: 30}[first]])
     kept = answers._points
     exact = substituted(answers._factor, [row[0] for row in exact_scores(space, X, weights, kept)])
-    errors = [
-        float(Decimal(float(a)) - b) for a, b in zip(answers._exact[:, 0], exact, strict=True)
-    ]
-    bound = coordinate_rounding(space, terms, len(Z))
+    pairs = zip(answers._exact[:, 0], exact, strict=True)
+    errors = [float(Decimal(float(a)) - b) for a, b in pairs]
+    bound = _problem.coordinate_rounding(space, terms, len(Z))
     assert bound < 1e-2 * terms.sensitivity
     assert (np.linalg.norm(errors) + planted * 2 * bound <= bound) != planted
 
@@ -357,13 +326,15 @@ def test_the_largest_eigenvalue_is_bounded(n):
     for Z in (np.zeros((n, 2)), RNG.uniform(-1, 1, (n, 2)), np.arange(2.0 * n).reshape(n, 2) * 9):
         gram = Given().gram(Z, Z)
         exact = np.linalg.eigvalsh(gram)[-1]
-        assert exact < largest_eigenvalue(gram, Given()) < exact * (1 + 1e-7)
+        assert exact < _problem.largest_eigenvalue(gram, Given()) < exact * (1 + 1e-7)
 
 
 # ------------------------------------------------------------------------------- what gets noise
 
 X2, Y2 = RNG.uniform(-1, 1, (12, 2)), np.arange(12) % 2
 Z2 = RNG.uniform(-1, 1, (6, 2))
+CHOICE = ExponentialMechanism(candidates=Z2)
+LONG_PATH = FunctionalMechanism(max_points=200_000)
 
 
 def plan_of(model, **fit_params):
@@ -380,7 +351,7 @@ def test_noise_covers_the_rounding_of_coordinates(times, monkeypatch):
     monkeypatch.setattr(_problem, "score_rounding", lambda *a: times * real(*a))
     path = FunctionalMechanism(max_points=50)
     plan, terms = plan_of(PINPClassifier(gamma=1.0, regularization=2.0, mechanism=path))
-    rounding = coordinate_rounding(plan.space, terms, 50)
+    rounding = _problem.coordinate_rounding(plan.space, terms, 50)
     moved = terms.sensitivity + 2 * rounding
     assert moved <= plan.noise.std * gdp_mu(1.0, 1e-6) < moved * (1 + 1e-4)
     assert (rounding > 1e-3 * terms.sensitivity) == (times > 1)
@@ -420,12 +391,7 @@ def scale_of(mechanism):
         "svt": PINPClassifier(gamma=1.0, mechanism="svt", regularization=2.0),
         "threshold": PINPClassifier(gamma=1.0, mechanism="threshold", regularization=2.0),
         "laplace": TDDLClassifier(gamma=1.0, mechanism="laplace", regularization=2.0),
-        "exponential": TDILClassifier(
-            gamma=1.0,
-            kernel="rbf",
-            mechanism=ExponentialMechanism(candidates=Z2),
-            regularization=2.0,
-        ),
+        "exponential": TDILClassifier(gamma=1, kernel="rbf", mechanism=CHOICE, regularization=2),
     }[mechanism]
     given = {"X_public": Z2} if isinstance(model, TDDLClassifier) else {}
     plan, _ = plan_of(model, **given)
@@ -439,30 +405,20 @@ def scale_of(mechanism):
 @pytest.mark.parametrize(
     ("model", "named"),
     [
-        (
-            PINPClassifier(
-                gamma=1.0, mechanism=FunctionalMechanism(max_points=200_000), regularization=1e6
-            ),
-            "max_points",
-        ),
+        (PINPClassifier(gamma=1, mechanism=LONG_PATH, regularization=1e6), "max_points"),
         (PINPClassifier(kernel=PolynomialKernel(degree=10**7), gamma=1e-7, loss="hinge"), "degree"),
     ],
     ids=["points", "degree"],
 )
 def test_what_float64_cannot_hold_is_refused_before_the_charge(model, named, unpaid):
-    with pytest.raises(ValueError, match=named):
-        model.set_params(ledger=unpaid).fit(X2, Y2)
+    refused(named, model.set_params(ledger=unpaid).fit, X2, Y2)
 
 
 def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
     monkeypatch.setattr(KernelSpace, "max_rows", 10)
     monkeypatch.setattr(FeatureSpace, "max_rows", 11)
-    for model in (
-        PINPClassifier(gamma=1.0),
-        TDILClassifier(),
-        TDILClassifier(kernel=RBFSampler(n_components=5)),
-    ):
+    mapped = TDILClassifier(kernel=RBFSampler(n_components=5))
+    for model in (PINPClassifier(gamma=1.0), TDILClassifier(), mapped):
         ledger = PrivacyLedger(epsilon=10, delta=1e-4)
-        with pytest.raises(ValueError, match=r"at most 1[01] rows"):
-            model.set_params(ledger=ledger).fit(X2, Y2)
+        refused(r"at most 1[01] rows", model.set_params(ledger=ledger).fit, X2, Y2)
         assert ledger.entries() == []

@@ -15,9 +15,9 @@ from skdpsumm.model_selection._stopping import StoppingLaw, plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
 from skdpsumm.privacy._compositions import compose
 
-LEARNER = TDILClassifier(
-    kernel="linear", mechanism="functional", classes=[False, True], norm_bound=1.0
-)
+KNOWN = {"classes": [False, True], "norm_bound": 1.0}
+REPLACED = {"distribution": "geometric", "adjacency": "replace_one"}
+LEARNER = TDILClassifier(kernel="linear", mechanism="functional", **KNOWN)
 BOUNDS = {"norm_bound": [1.0, 1.5]}
 seeded = pytest.mark.simulated(0)
 
@@ -81,15 +81,7 @@ def test_costs_in_a_ledger_on_the_page_are_those_of_a_ledger():
 # ------------------------------------------------------------------------------------ before a fit
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"epsilon": 5.0, "holdout": 0.5},
-        {"distribution": "geometric", "adjacency": "replace_one"},
-        {"delta": 0.0},
-    ],
-)
+@pytest.mark.parametrize("params", [{}, {"epsilon": 5.0, "holdout": 0.5}, REPLACED, {"delta": 0.0}])
 def test_what_is_expected_is_what_a_fit_will_have(params):
     ledger = PrivacyLedger(epsilon=100.0, delta=params.get("delta", 1e-6), adjacency="replace_one")
     model = search(ledger=ledger, **params)

@@ -70,7 +70,6 @@ def test_no_single_exchange_improves_a_refined_choice(seed, p):
 
 def test_uniform_selection_is_without_replacement():
     assert sorted(uniform_selection(20, 30, random_state=0)) == list(range(20))
-    counts = np.bincount(
-        np.concatenate([uniform_selection(5, 2, random_state=s) for s in range(2000)])
-    )
+    chosen = [uniform_selection(5, 2, random_state=seed) for seed in range(2000)]
+    counts = np.bincount(np.concatenate(chosen))
     assert np.all(np.abs(counts - 800) < 8 * np.sqrt(2000 * 0.4 * 0.6))

@@ -9,10 +9,8 @@ from skdpsumm.moments.inferring._regression import MomentRegression, Shift
 
 pytestmark = pytest.mark.simulated(0)
 CUTS = np.linspace(0.1, 0.9, 5)
-SKETCHERS = {
-    "rff": RFFSketcher(n_components=100),
-    "race": RACESketcher(n_repetitions=20, n_buckets=10, bandwidth=0.3),
-}
+SKETCHERS = {"rff": RFFSketcher(n_components=100)}
+SKETCHERS["race"] = RACESketcher(n_repetitions=20, n_buckets=10, bandwidth=0.3)
 
 
 def bands(seed, n=8000):
@@ -24,9 +22,8 @@ def bands(seed, n=8000):
 
 
 def read(X, prior="auto", seed=0, epsilon=1.0, sketcher=None, **options):
-    sketcher = (sketcher or RFFSketcher(n_components=100)).set_params(
-        schema=(0, 1), epsilon=epsilon, random_state=seed
-    )
+    sketcher = sketcher or RFFSketcher(n_components=100)
+    sketcher.set_params(schema=(0, 1), epsilon=epsilon, random_state=seed)
     options = {"n_synthetic": 3000, "random_state": seed} | options
     sketch = simulate(sketcher, X, seed=seed).sketch_
     return M2MEstimator.from_sketch(sketch, inference=Points(prior=prior), **options)
@@ -92,9 +89,8 @@ def test_noise_alone_is_no_shift():
 def test_the_choice_is_made_from_the_release_alone():
     """Two readers of one release have the same points, and nothing more is charged."""
     sketch = RFFSketcher((0, 1), n_components=100, random_state=0).fit(bands(0)).sketch_
-    one, other = (
-        M2MEstimator.from_sketch(sketch, n_synthetic=1000, random_state=3) for _ in range(2)
-    )
+    options = {"n_synthetic": 1000, "random_state": 3}
+    one, other = (M2MEstimator.from_sketch(sketch, **options) for _ in range(2))
     assert np.array_equal(one._regression.points, other._regression.points)
     assert one.privacy_ == sketch.privacy
 

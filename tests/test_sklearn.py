@@ -86,18 +86,8 @@ def test_each_private_name_has_a_stand_in(stand_ins):
 
 
 VALUES = [0, 1, 2.5, -1, np.nan, np.inf, True, np.bool_(True), "a", "b", None, "auto", b"x", print]
-VALUES += [
-    [1],
-    frozenset(),
-    {},
-    10**30,
-    10**400,
-    np.int8(1),
-    np.float32(1),
-    np.array(1),
-    np.ones(2),
-]
-VALUES += [np.random, np.random.RandomState(0)]
+VALUES += [[1], frozenset(), {}, 10**30, 10**400, np.int8(1), np.float32(1), np.array(1)]
+VALUES += [np.ones(2), np.random, np.random.RandomState(0)]
 KINDS = [
     *(("Interval", Real, 0, 1, closed) for closed in ("left", "right", "both", "neither")),
     ("Interval", Integral, 1, None, "left"),

@@ -11,28 +11,18 @@ from sklearn import config_context
 from sklearn.metrics.pairwise import rbf_kernel
 
 from skdpsumm._linear_systems import UNIT, careful_product, product_error
-from skdpsumm.learners.erm import _feature_solver, _kernel_solver, _newton, _problem
+from skdpsumm.learners.erm import _feature_solver, _kernel_solver, _losses, _newton, _problem
 from skdpsumm.learners.erm._feature_solver import FeatureRows, solve_primal
 from skdpsumm.learners.erm._feature_space import clip_rows
 from skdpsumm.learners.erm._kernel_solver import HalfMatrix, plain_error, solve_dual
 from skdpsumm.learners.erm._kernel_space import KernelSpace
-from skdpsumm.learners.erm._losses import (
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    HuberizedHinge,
-    Logistic,
-    ResidualLoss,
-    SoftHinge,
-    Softmax,
-    Squared,
-    classifier_loss,
-)
+from skdpsumm.learners.erm._losses import Hinge, Huber, HuberizedHinge, Logistic
 from skdpsumm.learners.erm._problem import equal_shares
 
-MARGIN_LOSSES = [Logistic(), SoftHinge(2.0), HuberizedHinge(0.5), Hinge()]
-RESIDUAL_LOSSES = [Huber(0.3), EpsilonInsensitive(0.1, 0.05), EpsilonInsensitive(0.1, 1e-3)]
-CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(Softmax(), 3)]
+MARGIN_LOSSES = [Logistic(), _losses.SoftHinge(2.0), HuberizedHinge(0.5), Hinge()]
+TUBES = [_losses.EpsilonInsensitive(0.1, smoothing) for smoothing in (0.05, 1e-3)]
+RESIDUAL_LOSSES = [Huber(0.3), *TUBES]
+CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(_losses.Softmax(), 3)]
 CASES += [(loss, 1) for loss in RESIDUAL_LOSSES]
 CASE_NAMES = [f"{type(loss).__name__}-{q}" for loss, q in CASES]
 # What learners ask for, in units of L R / Lambda, and some digits more.
@@ -41,9 +31,9 @@ LEARNERS, TIGHT = 1e-3, 1e-7
 
 def codes_of(loss, q, labels):
     """Return the codes of labels 0 to 3: signs, corners of a simplex, one-hot, or targets."""
-    if isinstance(loss, ResidualLoss):
+    if isinstance(loss, _losses.ResidualLoss):
         return (labels[:, None] - 1.5) / 1.5
-    if isinstance(loss, Softmax):
+    if isinstance(loss, _losses.Softmax):
         return np.eye(q)[labels % q]
     if q == 1:
         return 1.0 - 2.0 * (labels[:, None] % 2)
@@ -282,9 +272,9 @@ def adversarial(rng):
 
 def adversarial_loss(rng):
     width = 10.0 ** rng.uniform(-5, 1)
-    losses = [(SoftHinge(3.0), 1), (HuberizedHinge(width), 1), (HuberizedHinge(width), 3)]
-    losses += [(Hinge(), 1), (Softmax(width, 1.0), 3), (Huber(width), 1)]
-    losses += [(EpsilonInsensitive(0.1, width), 1)]
+    losses = [(_losses.SoftHinge(3.0), 1), (HuberizedHinge(width), 1), (HuberizedHinge(width), 3)]
+    losses += [(Hinge(), 1), (_losses.Softmax(width, 1.0), 3), (Huber(width), 1)]
+    losses += [(_losses.EpsilonInsensitive(0.1, width), 1)]
     return losses[rng.integers(len(losses))]
 
 
@@ -374,22 +364,20 @@ def test_fewer_and_shorter_rows_are_as_easy(loss, q):
 # ---- losses as parameters of learners
 
 
-CLASSES = [HuberizedHinge(), HuberizedHinge(0.2), SoftHinge(), SoftHinge(1), Logistic(), Hinge()]
+CLASSES = [HuberizedHinge(), HuberizedHinge(0.2), Logistic(), Hinge()]
+CLASSES += [_losses.SoftHinge(), _losses.SoftHinge(1)]
 
 
-NUMBERS = [Huber(), Huber(0.7), Squared(), EpsilonInsensitive(), EpsilonInsensitive(0.0, 0.2)]
-NUMBERS += [
-    EpsilonInsensitive(0.3, 0.3),
-    EpsilonInsensitive(0.3, 0.5),
-    EpsilonInsensitive(0.2, 1e-3),
-]
+NUMBERS = [Huber(), Huber(0.7), _losses.Squared()]
+NUMBERS += [_losses.EpsilonInsensitive(), _losses.EpsilonInsensitive(0.0, 0.2)]
+NUMBERS += [_losses.EpsilonInsensitive(*given) for given in ((0.3, 0.3), (0.3, 0.5), (0.2, 1e-3))]
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("loss", CLASSES, ids=repr)
 def test_constants_of_the_loss_of_classes_hold_for_all_scores(loss, n_classes):
     """Slopes and curvatures of scores of any size, and codes that a row may have."""
-    loss = classifier_loss(loss, n_classes)
+    loss = _losses.classifier_loss(loss, n_classes)
     codes = loss.class_codes(n_classes)
     rng = np.random.default_rng(22)
     scores = rng.normal(size=(3000, codes.shape[1])) * 10.0 ** rng.uniform(-4, 3, size=(3000, 1))
@@ -419,21 +407,18 @@ def test_constants_of_the_loss_of_numbers_hold_for_all_scores(loss):
         assert loss.value(np.zeros((1, 1)), codes[:1]) <= loss.value(np.zeros((1, 1)), np.eye(1))
         gradient = loss.gradient(scores, codes)[:, 0]
         assert np.abs(gradient).max() == loss.lipschitz
-        np.testing.assert_allclose(
-            slopes, (gradient[1:] + gradient[:-1]) / 2, atol=2e-4 * loss.smoothness
-        )
+        between = (gradient[1:] + gradient[:-1]) / 2
+        np.testing.assert_allclose(slopes, between, atol=2e-4 * loss.smoothness)
         curvature = loss.hessian_root(scores, codes)[:, 0, 0] ** 2
         assert curvature.max() <= loss.smoothness * (1 + 1e-12)
         # Where it does not change, it is the rise on either side.
         still = (curvature[2:] == curvature[1:-1]) & (curvature[:-2] == curvature[1:-1])
-        np.testing.assert_allclose(
-            rises[still], curvature[1:-1][still], atol=1e-5 * loss.smoothness
-        )
+        rises, curvature = rises[still], curvature[1:-1][still]
+        np.testing.assert_allclose(rises, curvature, atol=1e-5 * loss.smoothness)
     one, other = np.ones((1, 1)), -np.ones((1, 1))
     # Replaced by its opposite, a row changes its slope by twice L.
-    assert loss.gradient(0 * one, one) - loss.gradient(0 * one, other) <= -2 * min(
-        1, loss.lipschitz
-    )
+    moved = loss.gradient(0 * one, one) - loss.gradient(0 * one, other)
+    assert moved <= -2 * min(1, loss.lipschitz)
 
 
 def parts_of(loss, codes, scores):

@@ -14,10 +14,7 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (300, 3))
 Z = RNG.uniform(0, 1, (37, 3))  # no multiple of what instructions take together
 CODES = np.where(np.sin(6 * X[:, 0]) + X[:, 1] > 1, 1.0, -1.0)[:, None]
-SPACES = {
-    "rbf": ("rbf", {"gamma": 2.0}),
-    "poly": ("poly", {"gamma": 1.0, "coef0": 1.0, "degree": 3}),
-}
+SPACES = {"rbf": ("rbf", {"gamma": 2.0}), "poly": ("poly", {"gamma": 1, "coef0": 1, "degree": 3})}
 each_kernel = pytest.mark.parametrize("name", SPACES)
 
 

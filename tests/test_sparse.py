@@ -4,32 +4,21 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from refusals import refused
 from scipy import sparse
 from simulated import simulate
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.random_projection import SparseRandomProjection
 from sklearn.utils import get_tags
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    Numeric,
-    PINPClassifier,
-    PINPRegressor,
-    PrivateSearchCV,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TDDLClassifier,
-    TDILClassifier,
-    TDILRegressor,
-)
+from skdpsumm import AdaptiveSketcher, Numeric, PINPClassifier, PINPRegressor, PrivateSearchCV
 from skdpsumm.features._engine import ExactProduct
-from skdpsumm.learners import GradientDescent
+from skdpsumm.learners import GradientDescent, TDDLClassifier, TDILClassifier, TDILRegressor
 from skdpsumm.learners.erm._feature_space import MOST_SOLVED, FeatureSpace
 from skdpsumm.learners.mechanisms._gradient import IntegerRows
 from skdpsumm.schema._reading import NoEstimator, validate_table
 from skdpsumm.schema._sparse import SparseRows
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -178,9 +167,7 @@ MODELS = {
     "tddl": TDDLClassifier(kernel="linear"),
     "pinp": PINPClassifier(kernel="linear"),
     "schema": TDILClassifier(schema=(-4, 4), kernel="linear"),
-    "columns": TDILClassifier(
-        schema=[(-4, 4) if j % 2 else (-1, 1) for j in range(40)], kernel="linear"
-    ),
+    "columns": TDILClassifier([(-4, 4) if j % 2 else (-1, 1) for j in range(40)], kernel="linear"),
     "fourier": TDILClassifier(kernel=RBFSampler(n_components=20, random_state=0)),
     "projected": TDILClassifier(kernel=SparseRandomProjection(10, random_state=0)),
 }
@@ -229,11 +216,11 @@ def broken(kind):
     csr = sparse.csr_array(table()[0])
     if kind == "negative":
         csr.indices[3] = -1
-    elif kind == "too large":
+    elif kind == "large":
         csr.indices[3] = csr.shape[1]
     elif kind == "pointers":
         csr.indptr[5] = csr.indptr[-1] + 7
-    elif kind == "falling pointers":
+    elif kind == "falling":
         csr.indptr[5], csr.indptr[6] = csr.indptr[6] + 1, csr.indptr[5]
     elif kind == "short":
         csr.data = csr.data[:-3]
@@ -247,7 +234,7 @@ def broken(kind):
 
 
 @pytest.mark.parametrize(
-    "kind", ["negative", "too large", "pointers", "falling pointers", "short", "coo", "csc"]
+    "kind", ["negative", "large", "pointers", "falling", "short", "coo", "csc"]
 )
 def test_broken_containers_are_refused_and_cost_nothing(kind, unpaid):
     with pytest.raises(ValueError, match="indices of the sparse table"):
@@ -255,15 +242,13 @@ def test_broken_containers_are_refused_and_cost_nothing(kind, unpaid):
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
-@pytest.mark.parametrize(
-    ("value", "told"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")]
-)
-def test_what_is_no_finite_number_is_refused_and_costs_nothing(form, value, told, unpaid):
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_finite_number_is_refused_and_costs_nothing(form, value, unpaid):
     X, y = table()
     X[4, 3] = value
     model = TDILClassifier(ledger=unpaid)
-    with pytest.raises(ValueError, match=told):
-        model.fit(sparse.csr_array(X).asformat(form), y)
+    told = "NaN" if np.isnan(value) else "infinity"
+    refused(told, model.fit, sparse.csr_array(X).asformat(form), y)
     assert not hasattr(model, "n_features_in_")
 
 
@@ -291,8 +276,7 @@ REFUSED = [
 @pytest.mark.parametrize(("model", "error"), REFUSED)
 def test_what_cannot_use_a_sparse_table_refuses_it_and_costs_nothing(model, error, unpaid):
     X, y = table()
-    with pytest.raises(error[0], match=error[1]):
-        model.set_params(ledger=unpaid).fit(sparse.csr_array(X), y)
+    refused(error[1], model.set_params(ledger=unpaid).fit, sparse.csr_array(X), y, error=error[0])
     assert not get_tags(model).input_tags.sparse
 
 
@@ -333,10 +317,8 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
 @pytest.mark.parametrize("mechanism", ["functional", "objective"])
 def test_solvers_refuse_a_wide_table_before_it_costs(mechanism, unpaid):
     X, y = one_hot(100, MOST_SOLVED + 4, 4)
-    with pytest.raises(ValueError, match="mechanism='gradient'"):
-        TDILClassifier(mechanism=mechanism, ledger=unpaid).fit(X, y)
-    with pytest.raises(ValueError, match="mechanism='gradient'"):
-        TDILClassifier(delta=0, ledger=unpaid).fit(X, y)
+    refused("mechanism='gradient'", TDILClassifier(mechanism=mechanism, ledger=unpaid).fit, X, y)
+    refused("mechanism='gradient'", TDILClassifier(delta=0, ledger=unpaid).fit, X, y)
 
 
 # ---- sketches

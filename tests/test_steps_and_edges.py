@@ -13,17 +13,10 @@ from scipy.special import softmax
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm import (
-    AnswerWarning,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    Points,
-    RFFSketcher,
-    SketchUnion,
-    TableSchema,
-)
 from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.moments import AnswerWarning, M2MEstimator, Points
+from skdpsumm.schema import Numeric, TableSchema
+from skdpsumm.sketches import HistogramSketcher, RFFSketcher, SketchUnion
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -99,9 +92,8 @@ def test_whole_numbers_are_answered_exactly():
         also = model.count(lambda rows, year=year: rows["age"] >= year + 1)
         assert float(older) == float(also)
         assert float(older) == pytest.approx((X["age"] > year).sum(), abs=1e-2)
-    assert float(model.count(lambda rows: rows["gain"] == 0)) == pytest.approx(
-        (X["gain"] == 0).sum(), abs=1e-2
-    )
+    none = model.count(lambda rows: rows["gain"] == 0)
+    assert float(none) == pytest.approx((X["gain"] == 0).sum(), abs=1e-2)
     levels = np.linspace(0.0101, 0.9901, 50)
     truth = np.quantile(X["age"], levels, method="inverted_cdf")
     assert np.asarray(model.quantile("age", levels)).tolist() == truth.tolist()
@@ -132,9 +124,8 @@ def test_bounds_hold_for_any_data_among_the_points(seed):
     """Shrinkage makes a large bias; data as unlike the prior as can be must stay within."""
     rng = np.random.default_rng(seed)
     settings = {"inference": Points(prior="uniform", regularization=1e-2), "schema": (0, 1)}
-    sketcher = SketchUnion(
-        [HistogramSketcher(n_bins=3), RFFSketcher(n_components=10, gamma=1.0)], random_state=0
-    )
+    parts = [HistogramSketcher(n_bins=3), RFFSketcher(n_components=10, gamma=1.0)]
+    sketcher = SketchUnion(parts, random_state=0)
     blank = answering(sketcher, rng.random((9, 2)), n_synthetic=500, **settings)
     points = blank._regression.points
     X = points[rng.choice(500, 800, p=softmax(rng.normal(size=2) * 9 @ points.T))]
@@ -168,13 +159,12 @@ def told(work):
 COARSE = HistogramSketcher(schema=RANGES)
 
 
+WAVES = [HistogramSketcher(n_bins=1), RFFSketcher(n_components=60)]
 FINE = {
     "edges": HistogramSketcher(schema=GRIDDED),
     "many bins": HistogramSketcher(schema=RANGES, n_bins=2000),
     "noise": clone(COARSE).set_params(epsilon=1.0),
-    "waves": SketchUnion(
-        [HistogramSketcher(n_bins=1), RFFSketcher(n_components=60)], schema=RANGES, epsilon=np.inf
-    ),
+    "waves": SketchUnion(WAVES, schema=RANGES, epsilon=np.inf),
     "no histogram": RFFSketcher(RANGES, n_components=60),
 }
 
@@ -184,9 +174,8 @@ FINE = {
 def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
     X = people()
     for make in (M2MEstimator, of_points):
-        assert (
-            told(lambda m=make: m(release=sketcher, n_synthetic=5000, random_state=0).fit(X)) == []
-        )
+        model = make(release=sketcher, n_synthetic=5000, random_state=0)
+        assert told(lambda model=model: model.fit(X)) == []
 
 
 def test_more_features_than_a_regression_takes_cost_nothing(unpaid):

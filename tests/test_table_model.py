@@ -32,9 +32,8 @@ def people(n=20_000, seed=0):
 
 
 def model_of(marginals, *, n_bins=16, epsilon=np.inf, seed=0, **more):
-    sketcher = HistogramSketcher(
-        schema=SCHEMA, marginals=marginals, n_bins=n_bins, epsilon=epsilon, **more
-    )
+    groups = {"marginals": marginals, "n_bins": n_bins}
+    sketcher = HistogramSketcher(SCHEMA, epsilon=epsilon, **groups, **more)
     sketch = simulate(sketcher, people(), seed=seed).sketch_
     return TableModel(sketch, SCHEMA)
 
@@ -70,9 +69,8 @@ def test_fine_histograms_tell_where_rows_lie_in_coarse_cells():
     assert abs(np.mean((pay > 29.5) & (pay < 31)) - 0.5) < 0.03
     assert abs(pay.mean() - rows["pay"].mean()) < 0.3
     # Four equal bins alone put the spike anywhere in its bin.
-    alone = TableModel(
-        HistogramSketcher(schema=SCHEMA, marginals=[["pay"]], n_bins=4).fit(rows).sketch_, SCHEMA
-    )
+    sketcher = HistogramSketcher(SCHEMA, marginals=[["pay"]], n_bins=4)
+    alone = TableModel(sketcher.fit(rows).sketch_, SCHEMA)
     assert abs(drawn(alone)[:, 1].astype(float).mean() - rows["pay"].mean()) > 1
 
 

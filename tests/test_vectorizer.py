@@ -10,24 +10,13 @@ from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
-from skdpsumm import (
-    Categorical,
-    Numeric,
-    PINPClassifier,
-    Public,
-    PublicVectorizer,
-    TableSchema,
-    TDDLClassifier,
-    TDILClassifier,
-    TDILRegressor,
-)
+from skdpsumm.learners import PINPClassifier, TDDLClassifier, TDILClassifier, TDILRegressor
+from skdpsumm.schema import Categorical, Numeric, Public, PublicVectorizer, TableSchema
 from skdpsumm.schema._vectorizer import vectorize
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation"),
-]
+CONCATENATION = pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation")
+pytestmark = [pytest.mark.simulated(0), CONCATENATION]
 
 pd = pytest.importorskip("pandas")
 
@@ -125,9 +114,8 @@ def fitted(model, X, **more):
 def test_a_schema_inside_is_a_vectorizer_before(name):
     learner = LEARNERS[name]
     has_hats = learner.kernel == "splines"
-    vectorizer = PublicVectorizer(
-        SCHEMA, n_knots=6 if has_hats else 0, interactions=has_hats and is_classifier(learner)
-    )
+    interactions = has_hats and is_classifier(learner)
+    vectorizer = PublicVectorizer(SCHEMA, n_knots=6 * has_hats, interactions=interactions)
     behind = make_pipeline(vectorizer, clone(learner).set_params(**SETTINGS))
     inside = clone(LEARNERS[name]).set_params(schema=SCHEMA, **SETTINGS)
     one, other = (fitted(model, TABLE).predict(TABLE[:50]) for model in (behind, inside))

@@ -15,34 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import RBFSampler
 
 import skdpsumm
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    PINPClassifier,
-    PINPRegressor,
-    PrivacyLedger,
-    RACESketcher,
-    RFFSketcher,
-    SchemaFinder,
-    SketchUnion,
-    TDDLClassifier,
-    TDDLRegressor,
-    TDILClassifier,
-    TDILRegressor,
-)
+from skdpsumm import AdaptiveSketcher, PINPClassifier, PINPRegressor, PrivacyLedger, SchemaFinder
+from skdpsumm.learners import TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
+from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 
 ROOT = Path(__file__).resolve().parent.parent
-LEARNERS = [
-    TDILClassifier,
-    TDILRegressor,
-    TDDLClassifier,
-    TDDLRegressor,
-    PINPClassifier,
-    PINPRegressor,
-]
+LEARNERS = [TDILClassifier, TDDLClassifier, PINPClassifier]
+LEARNERS += [TDILRegressor, TDDLRegressor, PINPRegressor]
 SKETCHERS = [RFFSketcher, RACESketcher, HistogramSketcher, SketchUnion, AdaptiveSketcher]
 MODELS = [M2MEstimator, M2MClassifier, M2MRegressor]
 WRITTEN_OUT = [*LEARNERS, *SKETCHERS, *MODELS, SchemaFinder]

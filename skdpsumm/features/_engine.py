@@ -14,8 +14,8 @@ import hashlib
 import importlib
 import math
 import os
-from collections.abc import Callable, Iterator
-from functools import lru_cache, reduce
+from collections.abc import Iterator
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -25,15 +25,13 @@ from numpy.typing import NDArray
 from .._computing import one_blas_thread
 from ..schema._sparse import SparseRows
 
-# Enough rows to pay for a task, few enough to spread over threads. Both engines count on this
-# bound to keep their partial sums exact.
-_ROWS_PER_TASK = 16384
 # Rows are clipped to this, so that no product overflows (frequencies are below 2**40).
 LARGEST_CELL = 2.0**60
 # numpy's engine rounds angles to so many parts of a turn.
 N_ANGLES = 2**16
 # Entries that numpy's engine takes at once: they fit the cache, and make calls of numpy cheap.
 _ENTRIES_IN_CACHE = 32768
+_MOST_ROWS_OF_A_PRODUCT = 256
 _EXPONENT = np.float64(np.inf).view(np.int64)
 
 
@@ -43,8 +41,8 @@ def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
     Parameters
     ----------
     X : ndarray of shape (n, d), float32 or float64, or SparseRows
-        Finite rows, clipped to +-2**60; may be a memmap, which is read block by block. Sparse ones
-        are summed by numpy's engine, whichever there is: to the bit as their dense twins are by it.
+        Finite rows, clipped to +-2**60. Sparse ones are summed by numpy's engine, whichever there
+        is: to the bit as their dense twins are by it.
     frequencies : ndarray of shape (d, p), float64
         F in turns per unit of X, below 1e12.
 
@@ -59,12 +57,20 @@ def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
     ``0.5 + 2**-5`` of the same point on the circle of radius 2**15. That point's angle is x F
     in float64 (numba), and to 2**-17 turns (numpy).
     """
-    kernels = _kernels(X)
-    if kernels is None:
-        product = ExactProduct(frequencies * N_ANGLES)
-        return _sum_tasks(lambda rows: _circle_sums(product, rows), X)
-    p, padded = frequencies.shape[1], _padded(frequencies)  # once, not for each block
-    return _sum_tasks(lambda rows: kernels.fourier_sums(rows, padded)[:, :p].ravel(), X)
+    kernels, p = _kernels(X), frequencies.shape[1]
+    if kernels is not None:
+        return kernels.fourier_sums(_in_float64(X), _padded(frequencies))[:, :p].ravel()
+    sums, pairs = np.zeros((2, p), np.int64), np.empty((_MOST_ROWS_OF_A_PRODUCT, p), np.int64)
+    with one_blas_thread():
+        for angles in ExactProduct(frequencies * N_ANGLES)(_in_float64(X)):
+            # The codes are in range; mode="clip" spares numpy a copy of `out`.
+            found = pairs[: len(angles)]
+            np.take(_circle(), _angle_codes(angles), out=found, mode="clip")
+            packed = found.sum(axis=0)
+            # So few sines up to 2**15: their sum fills the low half, with its sign.
+            sines = (packed + 2**31) % 2**32 - 2**31
+            sums += (packed - sines) >> 32, sines
+    return sums.ravel()
 
 
 def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
@@ -78,17 +84,17 @@ def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
     grid = np.empty((len(X), 2 * p), np.float32)
     start = 0
     with one_blas_thread():
-        for angles in product(_block(X, slice(None))):
+        for angles in product(_in_float64(X)):
             rows, codes = slice(start, start + len(angles)), _angle_codes(angles)
             grid[rows, :p], grid[rows, p:] = cosines[codes], sines[codes]
             start += len(angles)
     return grid
 
 
-def race_counts(
+def race_codes(
     X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int
-) -> NDArray[np.int64]:
-    """Count the rows in each bucket of each hash.
+) -> NDArray[np.int32]:
+    """Return ``floor(X P + offset) mod W``, the buckets of each row.
 
     Parameters
     ----------
@@ -101,37 +107,27 @@ def race_counts(
 
     Returns
     -------
-    counts : ndarray of shape (R * W,), int64
-        The W counts of the first hash, then those of the second, and so on.
-    """
-    kernels = _kernels(X)
-    if kernels is None:
-        product = ExactProduct(projections)
-        return _sum_tasks(lambda rows: _bucket_counts(product, rows, offsets, n_buckets), X)
-    hashes = _padded(projections), np.append(offsets, 0.0), n_buckets
-    n_hashes = len(offsets)
-    return _sum_tasks(lambda rows: kernels.race_counts(rows, *hashes)[:n_hashes].ravel(), X)
-
-
-def race_codes(
-    X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int
-) -> NDArray[np.int32]:
-    """Return ``floor(X P + offset) mod W``, the buckets of each row, shape (n, R).
-
-    Parameters are those of `race_counts`, which counts these very buckets.
+    codes : ndarray of shape (n, R), int32
+        Those of a hash lie next to one another.
     """
     kernels, n_hashes = _kernels(X), len(offsets)
-    codes = np.empty((len(X), n_hashes), np.int32)
-    if kernels is None:
-        start = 0
-        for block in ExactProduct(projections)(X):
-            codes[start : start + len(block)] = _buckets(block + offsets, n_buckets)
+    if kernels is not None:
+        hashes = _padded(projections), np.append(offsets, 0.0), n_buckets
+        return kernels.race_codes(_in_float64(X), *hashes)[:n_hashes].T
+    codes, start = np.empty((n_hashes, len(X)), np.int32), 0
+    with one_blas_thread():
+        for block in ExactProduct(projections)(_in_float64(X)):
+            codes[:, start : start + len(block)] = _buckets(block + offsets, n_buckets).T
             start += len(block)
-        return codes
-    hashes = _padded(projections), np.append(offsets, 0.0), n_buckets
-    for rows in _tasks(len(X)):
-        codes[rows] = kernels.race_codes(_block(X, rows), *hashes)[:, :n_hashes]
-    return codes
+    return codes.T
+
+
+def bucket_counts(codes: NDArray[np.int32], n_buckets: int) -> NDArray[np.int64]:
+    """Count the rows in each bucket of each hash, shape (R * W,), by what `race_codes` returns."""
+    kernels = _kernels()
+    if kernels is not None:
+        return kernels.bucket_counts(codes.T, n_buckets).ravel()
+    return np.concatenate([np.bincount(of_hash, minlength=n_buckets) for of_hash in codes.T])
 
 
 def fourier_features(X: NDArray, frequencies: NDArray) -> NDArray:
@@ -218,24 +214,9 @@ def _kernels(X: Any = None) -> ModuleType | None:
     return importlib.import_module("._engine_numba", __package__)
 
 
-def _sum_tasks(task: Callable[[NDArray], NDArray[np.int64]], X: NDArray) -> NDArray[np.int64]:
-    """Return the sum of ``task(rows)`` over blocks of rows of X."""
-    blocks = (_block(X, rows) for rows in _tasks(len(X)))
-    with one_blas_thread():  # short products gain nothing by threads
-        return reduce(np.add, map(task, blocks))
-
-
-def _block(X: Any, rows: slice) -> Any:
+def _in_float64(X: Any) -> Any:
     """Return rows in float64, whatever X is: what a row adds may not depend on its container."""
-    if isinstance(X, SparseRows):
-        return X[rows]
-    return np.ascontiguousarray(X[rows], np.float64)
-
-
-def _tasks(n: int) -> list[slice]:
-    """Cut n rows into tasks: at least one, so that the sum over no rows has a shape."""
-    starts = range(0, max(n, 1), _ROWS_PER_TASK)
-    return [slice(start, start + _ROWS_PER_TASK) for start in starts]
+    return X if isinstance(X, SparseRows) else np.ascontiguousarray(X, np.float64)
 
 
 def _padded(matrix: NDArray) -> NDArray:
@@ -268,7 +249,7 @@ class ExactProduct:
         # In units in which all columns of X count alike, none is cut off for being small.
         self.units = _power_of_two(matrix, axis=1)
         self.parts = self._split(matrix / self.units)
-        self.n_rows = min(max(64, _ENTRIES_IN_CACHE // p), 256)
+        self.n_rows = min(max(64, _ENTRIES_IN_CACHE // p), _MOST_ROWS_OF_A_PRODUCT)
         # Cutting is many operations on few entries, so blocks are cut several at a time.
         self.n_cut = self.n_rows * max(1, 2 * _ENTRIES_IN_CACHE // (d * self.n_rows))
 
@@ -337,21 +318,6 @@ def _power_of_two(A: NDArray, axis: int) -> NDArray:
     return 2 * (largest.view(np.int64) & _EXPONENT).view(np.float64)
 
 
-def _circle_sums(product: ExactProduct, X: NDArray) -> NDArray[np.int64]:
-    """Return the sums of `fourier_sums` over at most 16384 rows, by numpy."""
-    p = product.parts[0].shape[1]
-    pairs = np.empty((product.n_rows, p), np.int64)
-    total = np.zeros(p, np.int64)
-    for angles in product(X):
-        found = pairs[: len(angles)]
-        # The codes are in range; mode="clip" spares numpy a copy of `out`.
-        np.take(_circle(), _angle_codes(angles), out=found, mode="clip")
-        total += found.sum(axis=0)
-    # At most 16384 sines up to 2**15: their sum fills the low half, with its sign.
-    sines = (total + 2**31) % 2**32 - 2**31
-    return np.concatenate([(total - sines) >> 32, sines])
-
-
 def _angle_codes(angles: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return ``rint(angles) mod N_ANGLES``; `angles` is overwritten."""
     # Next to 2**52, neighbours are one apart, and the last bits are the integer's.
@@ -373,18 +339,6 @@ def _grid_points() -> NDArray[np.int64]:
     """Return the cosines and sines of all angles, in units of 2**-15."""
     angles = 2 * np.pi / N_ANGLES * np.arange(N_ANGLES)
     return np.rint(2**15 * np.stack([np.cos(angles), np.sin(angles)])).astype(np.int64)
-
-
-def _bucket_counts(
-    product: ExactProduct, X: NDArray, offsets: NDArray, n_buckets: int
-) -> NDArray[np.int64]:
-    """Return the counts of `race_counts`, by numpy."""
-    first = n_buckets * np.arange(len(offsets))
-    counts = np.zeros(len(offsets) * n_buckets, np.int64)
-    for block in product(X):
-        codes = _buckets(block + offsets, n_buckets) + first
-        counts += np.bincount(codes.ravel(), minlength=len(counts))
-    return counts
 
 
 def _buckets(x: NDArray, n_buckets: int) -> NDArray[np.int64]:

@@ -51,35 +51,30 @@ def fourier_sums(X, frequencies):
 
 
 @_compiled
-def race_counts(X, projections, offsets, n_buckets):
-    """Count the rows in each bucket of each hash, for padded projections and offsets."""
+def race_codes(X, projections, offsets, n_buckets):
+    """Return the buckets of each row, shape (p, n), for padded projections and offsets."""
     p, d = projections.shape
     columns = np.zeros((d, _ROWS_IN_CACHE))
     products = np.empty((2, _ROWS_IN_CACHE))
-    buckets = np.empty((p, _ROWS_IN_CACHE), np.int32)
-    counts = np.zeros((p, n_buckets), np.int64)
+    codes = np.empty((p, len(X)), np.int32)
     for start in range(0, len(X), _ROWS_IN_CACHE):
         n = _load(X[start : start + _ROWS_IN_CACHE], columns)
-        _find_buckets(columns, projections, offsets, n_buckets, products, buckets, n)
-        for j in range(p):
-            for i in range(n):
-                counts[j, buckets[j, i]] += 1
-    return counts
+        rows = slice(start, start + n)
+        for j in range(0, p, 2):
+            _products(columns, projections[j], projections[j + 1], products[0], products[1], n)
+            _wrap(products[0], offsets[j], n_buckets, codes[j][rows], n)
+            _wrap(products[1], offsets[j + 1], n_buckets, codes[j + 1][rows], n)
+    return codes
 
 
 @_compiled
-def race_codes(X, projections, offsets, n_buckets):
-    """Return the buckets of each row, for padded projections and offsets."""
-    p, d = projections.shape
-    columns = np.zeros((d, _ROWS_IN_CACHE))
-    products = np.empty((2, _ROWS_IN_CACHE))
-    buckets = np.empty((p, _ROWS_IN_CACHE), np.int32)
-    codes = np.empty((len(X), p), np.int32)
-    for start in range(0, len(X), _ROWS_IN_CACHE):
-        n = _load(X[start : start + _ROWS_IN_CACHE], columns)
-        _find_buckets(columns, projections, offsets, n_buckets, products, buckets, n)
-        codes[start : start + n] = buckets[:, :n].T
-    return codes
+def bucket_counts(codes, n_buckets):
+    """Count the rows in each bucket of each hash."""
+    counts = np.zeros((len(codes), n_buckets), np.int64)
+    for j in range(len(codes)):
+        for code in codes[j]:
+            counts[j, code] += 1
+    return counts
 
 
 @_compiled
@@ -135,16 +130,8 @@ def _circle(turn):
 
 
 @_compiled
-def _find_buckets(columns, projections, offsets, n_buckets, products, buckets, n):
-    """Write ``floor(x P + offset) mod W`` of the first n rows to `buckets`, shape (p, n)."""
-    for j in range(0, len(projections), 2):
-        _products(columns, projections[j], projections[j + 1], products[0], products[1], n)
-        _wrap(products[0], offsets[j], n_buckets, buckets[j], n)
-        _wrap(products[1], offsets[j + 1], n_buckets, buckets[j + 1], n)
-
-
-@_compiled
 def _wrap(products, offset, n_buckets, buckets, n):
+    """Write ``floor(product + offset) mod W`` of the first n products to `buckets`."""
     width = float(n_buckets)
     for i in range(n):
         cell = np.floor(products[i] + offset)

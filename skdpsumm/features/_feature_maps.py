@@ -68,21 +68,18 @@ class FeatureMap(ABC):
     def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
         """Return the sum over the rows of one batch of phi in whole grid units."""
 
-    @abstractmethod
-    def sensitivity(self, adjacency: str) -> tuple[float, float]:
-        """Return the L1 and L2 sensitivity of the sum of phi, in grid units, rounding included."""
-
-    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
-        """Return the same of `grid_averages`, where a group of rows comes, goes or is replaced."""
-        raise ValueError(
-            f"max_rows_per_group='average' is not known for {type(self).__name__}; set an int."
-        )
-
     def _grid_averages(
         self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return `grid_averages` of one batch of groups."""
         raise NotImplementedError
+
+    @abstractmethod
+    def sensitivity(self, adjacency: str, *, averaged: bool = False) -> tuple[float, float]:
+        """Return the L1 and L2 sensitivity of the sum of phi, in grid units, rounding included.
+
+        Of `grid_averages` where `averaged`: a group of rows then comes, goes or is replaced.
+        """
 
     @abstractmethod
     def project(self, mean: NDArray) -> NDArray:
@@ -235,11 +232,10 @@ def sensitivities(feature_map: FeatureMap, adjacency: str, limit: Any) -> list[t
     limit : int, "average" or None
         `max_rows_per_group`. An int k moves a sum by k rows, which k equal rows reach.
     """
-    parts = feature_map.parts()
-    if limit == AVERAGE:
-        return [part.averaged_sensitivity(adjacency) for part in parts]
-    k = 1 if limit is None else int(limit)
-    return [(k * l1, k * l2) for l1, l2 in (part.sensitivity(adjacency) for part in parts)]
+    averaged = limit == AVERAGE
+    k = 1 if averaged or limit is None else int(limit)
+    moved = (part.sensitivity(adjacency, averaged=averaged) for part in feature_map.parts())
+    return [(k * l1, k * l2) for l1, l2 in moved]
 
 
 def apportioned(
@@ -406,13 +402,8 @@ class FourierMap(FeatureMap):
         # Sums stay below 2**53, so the quotient is the float64 closest to the true one.
         return np.rint(sums / sizes[:, None]).astype(np.int64).sum(axis=0)
 
-    def sensitivity(self, adjacency: str) -> tuple[float, float]:
-        return self._sensitivity(adjacency, _FOURIER_ROUNDING)
-
-    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
-        return self._sensitivity(adjacency, _FOURIER_MEAN_ROUNDING)
-
-    def _sensitivity(self, adjacency: str, rounding: float) -> tuple[float, float]:
+    def sensitivity(self, adjacency: str, *, averaged: bool = False) -> tuple[float, float]:
+        rounding = _FOURIER_MEAN_ROUNDING if averaged else _FOURIER_ROUNDING
         pairs = self.n_features // 2
         rows, reach = (2, self.reach) if adjacency == "replace_one" else (1, 1.0)
         l1 = pairs * (reach * np.sqrt(2) * GRID + rows * 2 * rounding)
@@ -483,17 +474,14 @@ class OneHotMap(FeatureMap):
     def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
         return self.counts(X) * GRID
 
-    def sensitivity(self, adjacency: str) -> tuple[float, float]:
+    def sensitivity(self, adjacency: str, *, averaged: bool = False) -> tuple[float, float]:
+        # What a group adds has no negative entries and sums to GRID in each one-hot group, as what
+        # a row adds does: averages move as far as rows.
         groups = len(self.sizes)
         # A row that is replaced leaves a cell of each group and enters another: two entries change
         # by one, so L2 grows by sqrt(2) only.
         rows = 2 if adjacency == "replace_one" else 1
         return float(rows * groups * GRID), float(np.sqrt(rows * groups) * GRID)
-
-    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
-        # What a group adds has no negative entries and sums to GRID in each one-hot group, as what
-        # a row adds does.
-        return self.sensitivity(adjacency)
 
     @property
     def _n_at_once(self) -> int:
@@ -604,7 +592,7 @@ class RACEMap(OneHotMap):
         return _engine.race_codes(self._encode(X), self.projections, self.offsets, self.n_buckets)
 
     def counts(self, X: NDArray) -> NDArray[np.int64]:
-        return _engine.race_counts(self._encode(X), self.projections, self.offsets, self.n_buckets)
+        return _engine.bucket_counts(self.codes(X), self.n_buckets)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         state = {"kind": self.kind, "n_buckets": self.n_buckets, **self.schema.to_dict()}
@@ -676,12 +664,9 @@ class UnionMap(FeatureMap):
     ) -> NDArray[np.int64]:
         return np.concatenate([m.grid_averages(X, rows, sizes) for m in self.maps])
 
-    def sensitivity(self, adjacency: str) -> tuple[float, float]:
-        l1, l2 = zip(*(m.sensitivity(adjacency) for m in self.maps), strict=True)
-        return float(sum(l1)), float(np.linalg.norm(l2))
-
-    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
-        l1, l2 = zip(*(m.averaged_sensitivity(adjacency) for m in self.maps), strict=True)
+    def sensitivity(self, adjacency: str, *, averaged: bool = False) -> tuple[float, float]:
+        moved = (m.sensitivity(adjacency, averaged=averaged) for m in self.maps)
+        l1, l2 = zip(*moved, strict=True)
         return float(sum(l1)), float(np.linalg.norm(l2))
 
     def project(self, mean: NDArray) -> NDArray:

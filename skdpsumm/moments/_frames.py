@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -71,38 +70,37 @@ def distinct(names: Sequence[str], last: int = 0) -> list[str]:
 
 
 def framed(
-    cells: Sequence[NDArray],
-    schema: TableSchema,
-    frame: str | None,
-    badge: str,
-    known: Mapping[str, Any] = MappingProxyType({}),
+    cells: Sequence[NDArray], schema: TableSchema, frame: str | None, badge: str, base: Any = None
 ) -> Any:
     """Return columns as a table: whole numbers, numbers and categories, as the schema says.
 
     Parameters
     ----------
-    cells : sequence of ndarray of shape (n,)
+    cells : sequence of ndarray of shape (n,) or None
+        None stands for a column of `base`.
     schema : TableSchema
     frame : {"pandas", "polars", "pyarrow", "auto", None}
         As in `Estimate`. None, or a schema without names: an array.
     badge : str
         What protects the rows, which is told in ``attrs`` of a pandas frame.
-    known : mapping of str to column
-        Columns that another frame has already. By default all are made.
+    base : frame, default=None
+        A frame that has some of the columns already. None, where all are made.
     """
     library = chosen(frame)
     if library is None or schema.names is None:
         return schema.with_dates(stack_columns([*cells]))
     columns = {
-        name: known[name] if name in known else _typed(own, schema, j)
+        name: base[name] if own is None else _typed(own, schema, j)
         for j, (name, own) in enumerate(zip(schema.names, cells, strict=True))
     }
+    if library == "pandas" and base is not None:  # a new index takes longer than the columns
+        return base.assign(**columns)
     # Each library has its own mark of a missing value.
     if library == "pyarrow":
         import pyarrow as pa
 
-        made = {name: pa.array(columns[name], from_pandas=True) for name in {*columns} - {*known}}
-        columns |= made
+        made = zip(columns.items(), cells, strict=True)
+        columns |= {k: pa.array(c, from_pandas=True) for (k, c), own in made if own is not None}
     table = frame_of(columns, library)
     if library == "polars":
         table = table.fill_nan(None)

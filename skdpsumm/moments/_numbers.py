@@ -28,9 +28,9 @@ ROWS_OF_MODEL = 2**16
 # to as many features.
 N_POINTS = 2**14
 # Fewer points tell a count to no more than 18 per cent (1 / sqrt(30)). Then there are as many as
-# the model has rows, which halves that, and so many anywhere: a condition on one cell of three
-# columns of 64 is met by one.
-FEWEST_POINTS, N_ANYWHERE = 30, 2**18
+# the model has rows, which halves that, and as many anywhere: a condition on one cell of three
+# columns of 40 is met by one.
+FEWEST_POINTS = 30
 # Numbers that are kept of rows, of noise, and of all else, for each kind of interval: 256 MB each.
 MOST_KEPT = 2**25
 # Steps at which quantiles of a cell are kept, which are the most places in an atom.

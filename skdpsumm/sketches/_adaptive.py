@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -19,8 +19,7 @@ from ..privacy._fit import columns_kept
 from ..privacy._ledger import LedgerDataset
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import TOO_LARGE
-from ..schema._groups import Groups
-from ..schema._reading import Table, is_dask, is_frame, some_rows
+from ..schema._reading import Table, is_frame, some_rows
 from ..schema._schema import SchemaLike, TableSchema, as_schema, schema_of
 from ._file import check_fits
 from ._private_sketch import (
@@ -215,10 +214,9 @@ class AdaptiveSketcher(TableSketcher):
             which checks all cells.
         """
         with columns_kept(self):
-            noise_seed = self._begin(groups)
-            known = as_schema(self.schema)
-            read = self._read_partitions if is_dask(X) else self._read_rows
-            design, rows = read(X, groups, known, noise_seed)
+            noise_seed, known = self._begin(groups), as_schema(self.schema)
+            rows = self._rows(X, groups, known, noise_seed)
+            design = self._design(schema_of(self))
             budget = self._budget(design, noise_seed)
             # Public facts that a step would fall over, when it is paid for.
             check_noise(design, budget)
@@ -349,18 +347,11 @@ class AdaptiveSketcher(TableSketcher):
 
     # ---- rows
 
-    def _read_rows(
-        self, X: Any, groups: Any, known: TableSchema | None, noise_seed: int | None
-    ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
-        """Return checked rows: what is wrong with them is found before they are paid for."""
-        first = self._validate(some_rows(X, slice(1)), known, reset=True)
+    def _read(self, X: Any, known: TableSchema | None) -> tuple[int, Callable[..., NDArray]]:
         # The first row of a frame says what columns there are; the others are read later.
-        table = X if is_frame(X) else first
-        design, n_rows = self._design(schema_of(self)), len(table)
-        labels = None if groups is None else Groups.read(groups, n_rows)
-        counted = self._counted(n_rows, labels, noise_seed)
-        coded = partial(self._coded, table, known)
-        return design, _Rows(coded, design.finest, counted, bool(self.epsilon == np.inf))
+        first = self._validate(some_rows(X, slice(1)), known, reset=True)
+        table: Any = X if is_frame(X) else first
+        return len(table), _CodedRows(partial(self._coded, table, known))
 
     def _coded(
         self, X: Any, known: TableSchema | None, cells: HistogramMap, columns: Sequence[int]
@@ -374,74 +365,54 @@ class AdaptiveSketcher(TableSketcher):
                 own[rows] = cells.column_codes(block, j)
         return codes
 
-    def _read_partitions(
-        self, X: Any, groups: Any, known: TableSchema | None, noise_seed: int | None
-    ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
-        rows = self._partitions(X, groups, known, noise_seed)
-        return self._design(schema_of(self)), rows
 
-
-class _Rows:
+class _CodedRows:
     """Private rows, as codes of cells, of which sums alone are asked.
 
     Parameters
     ----------
     coded : callable
         Returns the codes of some columns in the cells of a map.
-    cells : HistogramMap
-        In which columns are coded, until cells are asked that cut across these.
-    counted : Counted
-    silent : bool
-        As in `sums_of`.
     """
 
-    def __init__(self, coded: Callable, cells: HistogramMap, counted: Counted, silent: bool):
-        every = range(cells.schema.n_columns)
-        self._coded, self._counted, self._silent = coded, counted, silent
-        self._cells = dict.fromkeys(every, cells)
-        self._codes = Table(coded(cells, every))
+    def __init__(self, coded: Callable[[HistogramMap, Sequence[int]], list[NDArray]]):
+        self._coded = coded
+        self._codes: dict[int, NDArray] = {}
+        self._cells: dict[int, HistogramMap] = {}
 
-    def __call__(self, feature_map: HistogramMap) -> tuple[Sums, int]:
-        """Return the exact sum of a map in grid units, and the number of rows (or groups)."""
-        self._refine(feature_map)
-        of_codes = _MapOfCodes(feature_map, self._cells)
-        sums = sums_of(of_codes, self._codes, self._counted, silent=self._silent)
-        return sums, self._counted.n_units
-
-    def _refine(self, feature_map: HistogramMap) -> None:
-        """Code columns again whose cells are cut by those of a map."""
-        finer = [
-            j for j in feature_map.seen_columns() if not _holds(self._cells[j], feature_map, j)
-        ]
-        if not finer:
-            return
-        columns = list(self._codes.columns)
-        for j, codes in zip(finer, self._coded(feature_map, finer), strict=True):
-            columns[j], self._cells[j] = codes, feature_map
-        self._codes = Table(columns)
+    def __call__(self, feature_map: HistogramMap, counted: Counted, *, silent: bool) -> Sums:
+        """Return the sum of a map over what counts; see `sums_of`."""
+        # All cells are read, and so checked, for the first map; cells that a map cuts, once more.
+        seen = feature_map.seen_columns() if self._codes else range(feature_map.schema.n_columns)
+        cells = {j: _cells_that_hold(self._cells.get(j), feature_map, j) for j in seen}
+        cut = [j for j, found in cells.items() if found is None]
+        self._codes |= zip(cut, self._coded(feature_map, cut) if cut else (), strict=True)
+        self._cells |= dict.fromkeys(cut, feature_map)
+        cells |= {j: _cells_that_hold(feature_map, feature_map, j) for j in cut}
+        codes = Table([self._codes[j] for j in sorted(self._codes)])
+        return sums_of(_MapOfCodes(feature_map, cells), codes, counted, silent=silent)
 
 
-def _holds(fine: HistogramMap, coarse: HistogramMap, j: int) -> bool:
-    """Return whether each cell of a column in one map is made of cells in the other."""
-    if fine.schema.values(j) is not None:
-        return True
+def _cells_that_hold(
+    fine: HistogramMap | None, coarse: HistogramMap, j: int
+) -> NDArray[np.int64] | None:
+    """Return the cell that holds each cell of a column in another map, None where it cuts some."""
+    if fine is None or coarse.schema.values(j) is not None:
+        return None if fine is None else coarse.cell_of_codes(j)
+    edges, own = fine.edges(j), coarse.edges(j)
     # Edges of bins are edges of finer cells, in the same bits.
-    return bool(np.isin(coarse.edges(j), fine.edges(j)).all())
+    if not np.isin(own, edges).all():
+        return None
+    cells = np.searchsorted(own[1:-1], edges[:-1], side="right")
+    return np.append(cells, coarse.n_bins[j] - 1) if coarse.schema.missing(j) else cells
 
 
 class _MapOfCodes(HistogramMap):
     """The same histograms of rows that finer maps have coded: no cell is read twice."""
 
-    def __init__(self, own: HistogramMap, fine: Mapping[int, HistogramMap]):
+    def __init__(self, own: HistogramMap, cells: dict[int, Any]):
         vars(self).update(vars(own))
-        self._cells = {j: self._cells_of(j, fine[j]) for j in own.seen_columns()}
-
-    def _cells_of(self, j: int, fine: HistogramMap) -> NDArray[np.int64]:
-        """Return the cell that holds each fine cell."""
-        if self.schema.values(j) is not None:
-            return self.cell_of_codes(j)
-        cells = np.searchsorted(self.edges(j)[1:-1], fine.edges(j)[:-1], side="right")
-        return np.append(cells, self.n_bins[j] - 1) if self.schema.missing(j) else cells
+        self._cells = cells
 
     def column_codes(self, X: Any, j: int) -> NDArray[np.int64]:
         return self._cells[j].take(X[:, j])

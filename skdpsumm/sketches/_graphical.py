@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -167,11 +167,26 @@ def _margins(groups: Iterable[Group]) -> list[Group]:
 
 @dataclass
 class Factor:
-    """A target at the distribution that is fitted to it."""
+    """A target at the distribution that is fitted to it.
+
+    Attributes
+    ----------
+    target : Target
+    slack : ndarray
+        tau^2 = alpha sigma^2.
+    summed : callable
+        Returns the shares of the target's cells, by those of the distribution's.
+    spread : callable
+        Returns the values of the distribution's cells, by those of the target's.
+    possible : ndarray of bool, default=None
+        False where no row can be.
+    """
 
     target: Target
-    slack: Floats  # tau^2 = alpha sigma^2
-    possible: NDArray[np.bool_] | None = None  # False where no row can be
+    slack: Floats
+    summed: Callable[[Floats], Floats]
+    spread: Callable[[Floats], Floats]
+    possible: NDArray[np.bool_] | None = None
 
 
 class Overlap:
@@ -264,13 +279,6 @@ class Anderson:
         return True
 
 
-@dataclass
-class _Places(Factor):
-    """A factor of rows with weights: the cell of each row."""
-
-    place: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-
-
 def rake(
     codes: NDArray[np.int64],
     sizes: Sequence[int],
@@ -301,18 +309,12 @@ def rake(
         They sum to one.
     """
     weights = weights / weights.sum()
-    factors = [_places(codes, sizes, weights, target, alpha) for target in targets]
+    factors = [_of_rows(codes, sizes, weights, target, alpha) for target in targets]
     potentials = {factor.target.key: np.zeros(factor.slack.shape) for factor in factors}
     shared = overlaps(factors)
     for _ in range(sweeps):
-        worst = 0.0
-        for factor in factors:
-            key, shape = factor.target.key, factor.slack.shape
-            now: Any = np.bincount(factor.place, weights, factor.slack.size)
-            step, potentials[key], missed = update(factor, now.reshape(shape), potentials[key])
-            weights *= step.ravel()[factor.place]
-            weights /= weights.sum()
-            worst = max(worst, missed)
+        moved, worst = fit_factors(factors, weights, potentials)
+        weights *= moved
         for overlap in shared:
             overlap.share_out(potentials)
         if worst < MISSED_NOISE:
@@ -320,45 +322,58 @@ def rake(
     return weights
 
 
-def _places(
+def _of_rows(
     codes: NDArray[np.int64], sizes: Sequence[int], weights: Floats, target: Target, alpha: float
-) -> _Places:
+) -> Factor:
+    """Return the factor of a target at rows with weights."""
     shape = [sizes[a] for a in target.group]
     place = np.ravel_multi_index([codes[:, a] for a in target.group], shape)
     if target.index is not None:
         place = target.index[place]
-    found: Any = np.bincount(place, weights, target.share.size)
-    possible = found.reshape(target.share.shape) > 0
-    return _Places(target, alpha * target.noise**2, possible, place)
+
+    def summed(weights: Floats) -> Floats:
+        found: Any = np.bincount(place, weights, target.share.size)
+        return found.reshape(target.share.shape)
+
+    slack, possible = alpha * target.noise**2, summed(weights) > 0
+    return Factor(target, slack, summed, lambda values: values.ravel()[place], possible)
 
 
-def update(factor: Factor, now: Floats, old: Floats) -> tuple[Floats, Floats, float]:
-    """Solve for the potential of one factor.
+def fit_factors(
+    factors: Iterable[Factor], shares: Floats, potentials: dict[Key, Floats]
+) -> tuple[Floats, float]:
+    """Solve for the potential of one factor after another.
 
     Parameters
     ----------
-    factor : Factor
-    now : ndarray
-        Shares of its cells.
-    old : ndarray
-        Its potential.
+    factors : iterable of Factor
+        All of one distribution.
+    shares : ndarray
+        Its cells, or weights of rows.
+    potentials : dict
+        Those of the factors are changed.
 
     Returns
     -------
-    step : ndarray
+    moved : ndarray
         What to multiply each cell with.
-    new : ndarray
-    missed : float
-        By how much noise the cells were off.
+    worst : float
+        By how much noise the cells of a target were off, at most.
     """
-    target, possible = factor.target, factor.possible
-    new, log_total = solve_block(now, target.share, factor.slack, old, possible)
-    missed = (target.share - factor.slack * old - now) / target.noise
-    if possible is not None:
-        missed = missed[possible]
-    # Where next to nothing is, a potential may rise by more than a float can tell.
-    step = np.exp(np.minimum(new - old - log_total, 700.0))
-    return step, new, math.sqrt(float(np.mean(missed**2)))
+    moved, worst = np.ones_like(shares), 0.0
+    for factor in factors:
+        target, possible = factor.target, factor.possible
+        old, now = potentials[target.key], factor.summed(shares * moved)
+        new, log_total = solve_block(now, target.share, factor.slack, old, possible)
+        missed = (target.share - factor.slack * old - now) / target.noise
+        missed = missed if possible is None else missed[possible]
+        worst = max(worst, math.sqrt(float(np.mean(missed**2))))
+        # Where next to nothing is, a potential may rise by more than a float can tell.
+        step = np.exp(np.minimum(new - old - log_total, 700.0))
+        step = np.where(now > 0, step, 1.0)  # where nobody is, nothing moves
+        moved *= factor.spread(step / np.vdot(now, step))
+        potentials[target.key] = new
+    return moved, worst
 
 
 def solve_block(
@@ -406,21 +421,13 @@ def solve_block(
 
 
 @dataclass
-class _Hosted(Factor):
-    """A factor at the block of columns that hosts its group."""
-
-    shape: tuple[int, ...] = ()  # of the group's cells in the block
-    axes: tuple[int, ...] = ()  # of the block, to be summed out
-
-
-@dataclass
 class _Block:
     """Few columns of a clique, and the factors of these: they need not go through all its cells."""
 
     columns: Group
     shape: tuple[int, ...] = ()  # of the block's cells in the clique
     axes: tuple[int, ...] = ()  # of the clique, to be summed out
-    factors: list[_Hosted] = field(default_factory=list)
+    factors: list[Factor] = field(default_factory=list)
 
 
 class GraphicalModel:
@@ -565,16 +572,20 @@ class GraphicalModel:
             block.factors.append(self._hosted(target, block, i))
         return blocks
 
-    def _hosted(self, target: Target, block: _Block, i: int) -> _Hosted:
+    def _hosted(self, target: Target, block: _Block, i: int) -> Factor:
         """Return the factor of a target in a block of clique `i`."""
         group = set(target.group)
         shape = tuple(self.sizes[a] if a in group else 1 for a in block.columns)
         axes = tuple(k for k, a in enumerate(block.columns) if a not in group)
-        possible = None
+        factor = Factor(
+            target,
+            self.alpha * target.noise**2,
+            lambda table: target.summed(sum_out(table, axes)),
+            lambda values: target.spread(values, shape),
+        )
         if self.zeros:
-            table = sum_out(sum_out(self.tree.probabilities[i], block.axes), axes)
-            possible = target.summed(table) > 0
-        return _Hosted(target, self.alpha * target.noise**2, possible, shape, axes)
+            factor.possible = factor.summed(sum_out(self.tree.probabilities[i], block.axes)) > 0
+        return factor
 
     def _start(self, blocks: list[list[_Block]]) -> None:
         """Calibrate the tree by the potentials of some factors, and public zeros."""
@@ -594,7 +605,7 @@ class GraphicalModel:
         for block in blocks:
             told = np.zeros([self.sizes[a] for a in block.columns])
             for factor in block.factors:
-                told += factor.target.spread(self._potentials[factor.target.key], factor.shape)
+                told += factor.spread(self._potentials[factor.target.key])
             potential += told.reshape(block.shape)
         return potential
 
@@ -618,15 +629,8 @@ class GraphicalModel:
         table, worst = self.tree.probabilities[i], 0.0
         for block in blocks:
             part = sum_out(table, block.axes)
-            moved = np.ones_like(part)
-            for factor in block.factors:
-                key = factor.target.key
-                now = factor.target.summed(sum_out(part * moved, factor.axes))
-                step, self._potentials[key], missed = update(factor, now, self._potentials[key])
-                step = np.where(now > 0, step, 1.0)  # where nobody is, nothing moves
-                moved *= factor.target.spread(step, factor.shape)
-                moved /= np.vdot(part, moved)
-                worst = max(worst, missed)
+            moved, missed = fit_factors(block.factors, part, self._potentials)
+            worst = max(worst, missed)
             table *= moved.reshape(block.shape)
         return worst
 

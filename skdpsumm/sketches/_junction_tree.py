@@ -21,7 +21,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import combinations, groupby
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,19 +169,14 @@ class JunctionTree:
 
     def walk(self) -> list[tuple[int, int]]:
         """Return the steps of a tour: (from, to) along the tree, each edge there and back."""
-        steps: list[tuple[int, int]] = []
         # By hand: a tree of thousands of columns is deeper than Python's stack.
-        stack = [(0, iter(self.children[0]))]
-        while stack:
-            i, children = stack[-1]
-            child = next(children, None)
-            if child is None:
-                stack.pop()
-                if stack:
-                    steps.append((i, stack[-1][0]))
-            else:
-                steps.append((i, child))
-                stack.append((child, iter(self.children[child])))
+        steps, left = list[tuple[int, int]](), [(0, child) for child in self.children[0][::-1]]
+        while left:
+            start, end = left.pop()
+            steps.append((start, end))
+            if self.parents[end] == start:
+                left.append((end, start))
+                left += [(end, child) for child in self.children[end][::-1]]
         return steps
 
     def calibrate(self, potentials: list[Floats]) -> None:
@@ -227,15 +221,7 @@ class JunctionTree:
         asked = list(dict.fromkeys(tuple(group) for group in groups))
         far = [group for group in asked if len(group) == 2 and self.host(group) is None]
         pairs, others = _FarPairs(self, far).found, Elimination(self)
-        found: dict[Group, Floats] = {}
-        for group in asked:
-            if group in pairs:
-                found[group] = pairs[group]
-            elif group[::-1] in pairs:
-                found[group] = pairs[group[::-1]].T
-            else:
-                found[group] = others.table(group)
-        return found
+        return {group: pairs[group] if group in pairs else others.table(group) for group in asked}
 
     def draw(
         self, n_rows: int, rng: np.random.Generator, tables: Mapping[Group, Floats] | None = None
@@ -262,80 +248,51 @@ class JunctionTree:
 class _FarPairs:
     """The distributions of pairs of columns that no clique holds, in one pass from the leaves.
 
-    A clique knows p(column | separator) of columns below it, as one matrix: rows are the cells of
-    these columns. A pair is found where what is below a child meets a column of the clique, or what
-    is below another child.
+    A clique hears p(column | columns of the clique) of its own columns and of those below it, as
+    one matrix: rows are the cells of the columns that tell. A pair is found where one column is
+    below a child, and the other one is below another child or a column of the clique.
     """
 
-    def __init__(self, tree: JunctionTree, pairs: Iterable[Group]):
+    def __init__(self, tree: JunctionTree, pairs: Sequence[Group]):
         self.tree = tree
         self.found: dict[Group, Floats] = {}
         self._partners: dict[int, set[int]] = {}
-        for a, b in pairs:
+        for a, b in (*pairs, *(pair[::-1] for pair in pairs)):
             self._partners.setdefault(a, set()).add(b)
-            self._partners.setdefault(b, set()).add(a)
         below: dict[int, dict[int, Floats]] = {}
         for i in range(len(tree.cliques) - 1, -1, -1):
-            # By what is shared with the clique, which many children do with others.
-            heard: dict[Group, dict[int, Floats]] = {}
+            # By the columns that tell, which many children share.
+            heard = {(a,): {a: np.eye(tree.sizes[a])} for a in tree.cliques[i]}
             for child in tree.children[i]:
                 separator, rows = tree.separators[child], below.pop(child)
-                self._meet_columns(i, separator, rows)
                 for known in heard.items():
-                    self._meet_rows(i, known, (separator, rows))
+                    self._meet(i, known, (separator, rows))
                 heard.setdefault(separator, {}).update(rows)
-            if i > 0:
-                below[i] = self._lifted(i, heard)
+            below[i] = self._lifted(i, heard)
 
-    def _met(self, a: int, below: Iterable[int]) -> list[int]:
-        """Return the columns below that still want to meet column a."""
-        partners = self._partners.get(a, set())
-        return [b for b in below if b in partners]
-
-    def _settle(self, a: int, joint: Floats, rows: dict[int, Floats]) -> None:
-        """Find p(a, b) of ``joint = p(a, separator)`` and the rows p(b | separator)."""
-        met = self._met(a, rows)
-        product = joint @ np.concatenate([rows[b] for b in met]).T
-        ends = np.cumsum([self.tree.sizes[b] for b in met])
-        for b, pair in zip(met, np.split(product, ends[:-1], axis=1), strict=True):
-            self.found[a, b] = pair
-            self._partners[a].discard(b)
-            self._partners[b].discard(a)
-
-    def _meet_columns(self, i: int, separator: Group, rows: dict[int, Floats]) -> None:
-        tree = self.tree
-        for a in tree.cliques[i]:
-            if not self._met(a, rows):
-                continue
-            if a in separator:
-                shared = tree.table(i, separator)
-                place = np.indices(shared.shape)[separator.index(a)].ravel()
-                joint = np.zeros((tree.sizes[a], shared.size))
-                joint[place, np.arange(shared.size)] = shared.ravel()
-            else:
-                joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
-            self._settle(a, joint, rows)
-
-    def _meet_rows(self, i: int, *heard: tuple[Group, dict[int, Floats]]) -> None:
-        sizes = self.tree.sizes
-        # The more cells are shared, the larger is what is known of a column: it goes to the others.
-        ordered = sorted(heard, key=lambda own: math.prod(sizes[a] for a in own[0]))
-        (end, others), (start, rows) = ordered
-        met = {a: table for a, table in rows.items() if self._met(a, others)}
-        for a, table in self._through(i, start, met, end, joint=True).items():
-            self._settle(a, table, others)
+    def _meet(self, i: int, *heard: tuple[Group, dict[int, Floats]]) -> None:
+        """Find the pairs of columns that two parts of the tree tell of."""
+        (start, rows), (end, others) = sorted(heard, key=lambda known: len(known[1]))
+        wanted = {a: self._partners.get(a, set()) & others.keys() for a in rows}
+        wanting = {a: table for a, table in rows.items() if wanted[a]}
+        for a, joint in self._through(i, start, wanting, end, joint=True).items():
+            product = joint @ np.concatenate([others[b] for b in wanted[a]]).T
+            ends = np.cumsum([self.tree.sizes[b] for b in wanted[a]])
+            for b, pair in zip(wanted[a], np.split(product, ends[:-1], axis=1), strict=True):
+                self.found[a, b], self.found[b, a] = pair, pair.T
+                self._partners[b].discard(a)
+            self._partners[a] -= wanted[a]
 
     def _lifted(self, i: int, heard: dict[Group, dict[int, Floats]]) -> dict[int, Floats]:
-        """Return p(column | separator) of columns below or in clique i that still want others."""
-        tree, separator = self.tree, self.tree.separators[i]
-        lifted: dict[int, Floats] = {}
+        """Return p(column | separator) of columns that the parent lacks and that want others."""
+        separator, lifted = self.tree.separators[i], dict[int, Floats]()
         for start, rows in heard.items():
-            wanting = {b: table for b, table in rows.items() if self._partners[b]}
+            wanting = {
+                b: table
+                for b, table in rows.items()
+                if b not in separator and self._partners.get(b)
+            }
             lifted |= self._through(i, start, wanting, separator, joint=False)
-        for a in tree.cliques[i]:
-            if a not in separator and self._partners.get(a):
-                joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
-                lifted[a] = divided(joint, [0])
         return lifted
 
     def _through(
@@ -388,16 +345,6 @@ def _spanning_tree(cliques: list[Group]) -> tuple[list[Group], list[int]]:
 # ---- tables of columns that no clique holds
 
 
-class _Step(NamedTuple):
-    """What a clique of an elimination tells its parent, or the answer."""
-
-    clique: int
-    held: Group  # columns of the clique that matter
-    given: Group  # of these, what it shares with its parent
-    children: tuple[int, ...]
-    columns: Group  # of what it tells
-
-
 class Elimination:
     """Tables of columns of the distribution on a junction tree, as it is now.
 
@@ -419,7 +366,7 @@ class Elimination:
             columns = self._columns(host, wanted)
             table = self._part(host, columns)
         else:
-            table, columns = self._eliminated(self._steps(wanted), wanted)
+            table, columns = self._eliminated(wanted)
         return np.transpose(table, [columns.index(a) for a in group])
 
     def _columns(self, i: int, which: Iterable[int]) -> Group:
@@ -446,31 +393,21 @@ class Elimination:
                 left.append(near[0])
         return sorted(needed)
 
-    def _steps(self, wanted: frozenset[int]) -> list[_Step]:
-        """Return the steps of an elimination, from the leaves to the top."""
+    def _eliminated(self, wanted: frozenset[int]) -> tuple[Floats, Group]:
+        """Return p(wanted columns) and the order of its axes, from the leaves to the top."""
         tree, between = self._tree, self._between(wanted)
-        steps: dict[int, _Step] = {}
+        told: dict[int, tuple[Floats, Group]] = {}
         for i in reversed(between):
             given = tree.separators[i] if i > between[0] else ()
-            children = tuple(child for child in tree.children[i] if child in steps)
-            shared = (tree.separators[child] for child in children)
-            held = self._columns(i, wanted.union(given, *shared))
-            below = {a for child in children for a in steps[child].columns}
-            told = tuple(sorted((wanted & below.union(held)).union(given)))
-            steps[i] = _Step(i, held, given, children, told)
-        return list(steps.values())
-
-    def _eliminated(self, steps: Sequence[_Step], wanted: frozenset[int]) -> tuple[Floats, Group]:
-        """Return p(wanted columns) and the order of its axes."""
-        told: dict[int, tuple[Floats, Group]] = {}
-        for step in steps:
-            table, columns = self._part(step.clique, step.held, step.given), step.held
-            for k, child in enumerate(step.children, 1):
-                later = (self._tree.separators[other] for other in step.children[k:])
-                keep = wanted.union(step.given, *later)
+            children = [child for child in tree.children[i] if child in told]
+            shared = [tree.separators[child] for child in children]
+            columns = self._columns(i, wanted.union(given, *shared))
+            table = self._part(i, columns, given)
+            for k, child in enumerate(children, 1):
+                keep = wanted.union(given, *shared[k:])
                 table, columns = _contracted(table, columns, *told.pop(child), keep)
-            told[step.clique] = table, columns
-        return told[steps[-1].clique]
+            told[i] = table, columns
+        return told[between[0]]
 
     def _part(self, i: int, columns: Group, given: Group = ()) -> Floats:
         """Return the probabilities of some columns of a clique, in its order, given others."""

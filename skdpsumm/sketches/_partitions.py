@@ -186,11 +186,6 @@ def _stacked(columns: Sequence[NDArray]) -> NDArray:
     return np.concatenate(columns if alike else [column.astype(object) for column in columns])
 
 
-def _merge(parts: Sequence[_Part | Fault]) -> _Part | Fault:
-    sound_parts: list[_Part] = []
-    for part in parts:
-        if isinstance(part, Fault):
-            return part
-        sound_parts.append(part)
-    sums = reduce(np.add, [part.sums for part in sound_parts])
-    return _Part(sums, sum(part.n_rows for part in sound_parts))
+def _merge(parts: Sequence[_Part], _: None) -> _Part:
+    sums = reduce(np.add, [part.sums for part in parts])
+    return _Part(sums, sum(part.n_rows for part in parts))

@@ -436,18 +436,12 @@ class PrivateSketch:
 
     def _told_parts(self) -> list[str]:
         """Return what the parts are, and what they count where these chose groups."""
-        blocks = self.blocks()
-        if not _chooses(self.feature_map):
-            kinds = [
-                f"{part.kind} ({part.n_features}) +- {self.noise_std[where][0]:.3g}"
-                for part, where in blocks[:_MOST_PARTS]
-            ]
-            return [*kinds, *more_of(blocks, _MOST_PARTS)]
+        blocks, chooses = self.blocks(), _chooses(self.feature_map)
         lines = [
-            f"{_told_part(part)}: {part.n_features:,} cells +- {self.noise_std[where][0]:.3g}"
+            f"{_told_part(part, chooses)} +- {self.noise_std[where][0]:.3g}"
             for part, where in blocks[:_MOST_PARTS]
         ]
-        lone = [_short_name(blocks[0][0], j) for j in self.lone_columns]
+        lone = [_short_name(blocks[0][0], j) for j in self.lone_columns] if chooses else []
         told = [f"in no group: {some_of(lone, str)}"] * bool(lone)
         return [*lines, *more_of(blocks, _MOST_PARTS), *told]
 
@@ -471,14 +465,13 @@ def _chooses(feature_map: FeatureMap) -> bool:
     return several or any(isinstance(part, HistogramMap) and part.bins for part in parts)
 
 
-def _told_part(part: FeatureMap) -> str:
-    if not isinstance(part, HistogramMap):
-        return part.kind
-    groups = part.groups
-    names = some_of(groups, lambda one: " x ".join(_short_name(part, j) for j in one))
-    kind = "column" if all(len(group) == 1 for group in groups) else "group"
-    plural = "s" * (len(groups) > 1)
-    return f"{len(groups)} {kind}{plural} ({names})"
+def _told_part(part: FeatureMap, chooses: bool) -> str:
+    if not chooses or not isinstance(part, HistogramMap):
+        return f"{part.kind} ({part.n_features})"
+    names = some_of(part.groups, lambda one: " x ".join(_short_name(part, j) for j in one))
+    kind = "column" if all(len(group) == 1 for group in part.groups) else "group"
+    kind += "s" * (len(part.groups) > 1)
+    return f"{len(part.groups)} {kind} ({names}): {part.n_features:,} cells"
 
 
 def _short_name(part: FeatureMap, j: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -49,7 +49,7 @@ from ..schema._schema import (
 )
 from ._file import check_fits
 from ._partitions import sum_partitions
-from ._private_sketch import Counted, PlannedRelease, PrivateSketch
+from ._private_sketch import Counted, PlannedRelease, PrivateSketch, sums_of
 
 # Share of the budget that buys the number of rows, as in the paper.
 _SHARE_FOR_N_ROWS = 0.02
@@ -131,17 +131,34 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         given = " and ".join(facts) + (self._given_number and f", and {self._given_number}")
         return self._guaranteed(mechanism, given, noise_seed)
 
-    def _counted(self, n_rows: int, labels: Groups | None, noise_seed: int | None) -> Counted:
-        """Return what counts of a table that holds all rows of its groups."""
-        key = b"" if labels is None else self._group_key(noise_seed)
-        return Counted.of(n_rows, self._limit, labels, key)
+    def _rows(
+        self, X: Any, groups: Any, known: TableSchema | None, noise_seed: int | None
+    ) -> Callable[[Any], tuple[NDArray, int]]:
+        """Return a function that checks and sums the rows by a map, and tells how many units count.
 
-    def _partitions(self, X: Any, groups: Any, known: TableSchema | None, noise_seed: int | None):
-        """Return a function that sums a map over the partitions of a Dask collection."""
-        table = PartitionSchema.of(self, X, schema=known, reset=True)
-        by_group = None if groups is None else (groups, self._limit, self._group_key(noise_seed))
-        silent = bool(self.epsilon == np.inf)
-        return partial(sum_partitions, X, table, silent=silent, by_group=by_group)
+        It is to be called before a release is paid for: it raises for cells that are wrong.
+        """
+        silent, key = bool(self.epsilon == np.inf), b""
+        if groups is not None:
+            key = self._group_key(noise_seed)
+        if is_dask(X):
+            table = PartitionSchema.of(self, X, schema=known, reset=True)
+            by_group = None if groups is None else (groups, self._limit, key)
+            return partial(sum_partitions, X, table, silent=silent, by_group=by_group)
+        n_rows, summed = self._read(X, known)
+        labels = None if groups is None else Groups.read(groups, n_rows)
+        counted = Counted.of(n_rows, self._limit, labels, key)
+        return lambda feature_map: (summed(feature_map, counted, silent=silent), counted.n_units)
+
+    def _read(self, X: Any, known: TableSchema | None) -> tuple[int, Callable[..., NDArray]]:
+        """Return the number of rows, and a function that checks and sums what counts of them."""
+        X = self._validate(X, known, reset=True)
+
+        def summed(feature_map: FeatureMap, counted: Counted, *, silent: bool) -> NDArray:
+            feature_map.check_values(X)
+            return sums_of(feature_map, X, counted, silent=silent)
+
+        return len(X), summed
 
     def _schema_for(self, n_columns: int, names: Any = None) -> TableSchema:
         """Return the schema of such a table, in which nothing may be known of the columns."""
@@ -234,35 +251,16 @@ class BaseSketcher(TableSketcher):
         """
         with columns_kept(self):
             noise_seed, known = self._begin(groups), as_schema(self.schema)
-            summed = self._sum_partitions if is_dask(X) else self._sum_rows
-            plan, sums, n_rows = summed(X, groups, known, noise_seed)
+            rows = self._rows(X, groups, known, noise_seed)
+            plan = self._draft(noise_seed)
+            with progress(f"{type(self).__name__}.fit", self.verbose):
+                sums, n_rows = rows(plan.feature_map)
+            plan.check_room(n_rows)
+            self._pay(plan.claim_for(self.ledger))
             with progress(f"{type(self).__name__}.release", self.verbose, late=True):
                 sketch = plan.released(sums, n_rows)
             self._set_release(sketch, known)
         return self
-
-    def _sum_rows(self, X, groups, known, noise_seed):
-        """Return what is released, and the exact sums and the number of rows, paid for."""
-        # Nothing is computed of the rows before they are paid for, and what cannot be sketched is
-        # found by then: an error below would cost the budget and release nothing.
-        X = self._validate(X, known, reset=True)
-        plan = self._draft(noise_seed)
-        labels = None if groups is None else Groups.read(groups, len(X))
-        plan.feature_map.check_values(X)
-        plan.check_room(len(X))
-        self._pay(plan.claim_for(self.ledger))
-        with progress(f"{type(self).__name__}.fit", self.verbose):
-            counted = self._counted(len(X), labels, noise_seed)
-            return plan, plan.sums(X, counted), counted.n_units
-
-    def _sum_partitions(self, X, groups, known, noise_seed):
-        """Return the same of rows that are seen only while they are summed: then it is paid for."""
-        summed = self._partitions(X, groups, known, noise_seed)
-        plan = self._draft(noise_seed)
-        sums, n_rows = summed(plan.feature_map)
-        plan.check_room(n_rows)
-        self._pay(plan.claim_for(self.ledger))
-        return plan, sums, n_rows
 
     def _draft(self, noise_seed: int | None) -> PlannedRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""

@@ -167,12 +167,6 @@ class Design:
         points = {j: own for j, own in told.items() if own}
         return HistogramMap(self.schema, [1] * self.schema.n_columns, [(0,)], edges, points)
 
-    @property
-    def finest(self) -> HistogramMap:
-        """The map of single columns in the finer cells of public ones."""
-        fine = {j: cells.fine_edges for j, cells in self.cells.items()}
-        return self.map([(j,) for j in range(self.schema.n_columns)], fine)
-
     def finer_map(self, cells: dict[int, Cells]) -> HistogramMap | None:
         """Return the map of the columns whose cells have finer ones, in these; None for none."""
         fine = {j: own.fine_edges for j, own in cells.items() if own.are_fine}
@@ -646,15 +640,13 @@ def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[f
     And how many groups are chosen of so many rows.
     """
     picks = n_picks_of(design, budget, n_rows, len(design.candidates))
-    base, n_groups = base_share(design, budget, n_rows), picks + len(design.workload)
-    spare = 1 - (_FOR_BINS if design.searched else 0.0)
-    if not n_groups:
-        base = spare
-    spare -= base + (FOR_CHOICES if picks < len(design.candidates) else 0.0)
-    single = std_of_columns(design, budget, base)
-    if not n_groups:
-        return single, math.nan, 0
-    return single, budget.std(share=spare, **design.distances_of(n_groups)) / GRID, picks
+    n_groups = picks + len(design.workload)
+    spare, pair = 1 - (_FOR_BINS if design.searched else 0.0), math.nan
+    base = base_share(design, budget, n_rows) if n_groups else spare
+    if n_groups:
+        spare -= base + (FOR_CHOICES if picks < len(design.candidates) else 0.0)
+        pair = budget.std(share=spare, **design.distances_of(n_groups)) / GRID
+    return std_of_columns(design, budget, base), pair, picks
 
 
 def check_noise(design: Design, budget: StepBudget) -> None:

@@ -358,8 +358,7 @@ class Embedding:
             Whether what comes and goes are means over groups, as in `group_sums`.
         """
         if self.offsets is None:
-            of_map = self._map.averaged_sensitivity if averaged else self._map.sensitivity
-            l1, l2 = of_map("add_remove")
+            l1, l2 = self._map.sensitivity("add_remove", averaged=averaged)
             return n_rows * l1, n_rows * l2
         return n_rows * self.n_features * GRID, n_rows * math.sqrt(self.n_features) * GRID
 

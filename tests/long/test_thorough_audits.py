@@ -28,11 +28,8 @@ DELTAS = pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["gaussian", "pure"])
 
 
 # Fails once in 1e8 runs: so often is a bound above the truth.
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.usefixtures("quick_fits"),
-    pytest.mark.fresh_noise(1e-8),
-]
+mark = pytest.mark
+pytestmark = [mark.long, mark.usefixtures("quick_fits"), mark.fresh_noise(1e-8)]
 
 
 def bound(releases, mechanism, delta, n_trials=N_TRIALS):
@@ -74,9 +71,7 @@ def test_sketches(name, delta, adjacency):
 def seen_by_the_observer(summarizer, world):
     """Return all directions and thresholds that one owner gets, in a protocol run as it is."""
     seen = summarizer.fit(**world).transcript_["observer"]
-    parts = [
-        getattr(message, name, None) for message in seen for name in ("direction", "threshold")
-    ]
+    parts = [getattr(m, name, None) for m in seen for name in ("direction", "threshold")]
     return np.concatenate([np.ravel(part) for part in parts if part is not None])
 
 
@@ -85,9 +80,8 @@ def seen_by_the_observer(summarizer, world):
 @pytest.mark.parametrize("side", ["target", "owners"])
 @pytest.mark.parametrize("protocol", [Propose(), AskAll(n_rounds=4)])
 def test_whole_protocols(protocol, side, adjacency):
-    summarizer = PrivateMMDSummarizer(
-        n_select=4, protocol=protocol, n_components=2, random_state=0, gamma=1.0
-    )
+    few = {"n_select": 4, "n_components": 2, "random_state": 0, "gamma": 1.0}
+    summarizer = PrivateMMDSummarizer(protocol=protocol, **few)
     summarizer.set_params(adjacency=adjacency, delta=0.2, protocol__n_target=300)
     worlds = worst_case_neighbours(summarizer, side=side, n_samples=300)
     releases = [lambda world=world: seen_by_the_observer(summarizer, world) for world in worlds]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, reduce
-from itertools import combinations_with_replacement, islice, product
+from itertools import combinations_with_replacement, islice
+from math import ceil, prod
 from numbers import Integral, Real
 from typing import Any
 
@@ -41,7 +41,7 @@ from ._weighted import (
     grouped,
     model_axis,
     nearest_possible,
-    positive_tables,
+    positive_weights,
     ratio,
     rounded_rows,
 )
@@ -126,7 +126,7 @@ class StatisticsMixin:
 
     def _most_rows(self, survey_weight: Weight = None) -> float:
         """Return how many rows are possible: three standard errors above the release's number."""
-        most = float(math.ceil(self._plausible.n_rows + 3 * self.sketch_.n_noise_std))
+        most = float(ceil(self._plausible.n_rows + 3 * self.sketch_.n_noise_std))
         if survey_weight is None:
             return most
         return most * self._bound(self._column(survey_weight, "survey_weight"))[1]
@@ -138,27 +138,27 @@ class StatisticsMixin:
     def _answer(
         self,
         ask: Callable[[str], Floats],
-        about: Sequence[str],
+        survey_weight: Weight = None,
         judged: bool = True,
         spread: Floats | float = np.inf,
+        value: Floats | None = None,
         **how: Any,
     ) -> Estimate:
-        """Return what is asked of plausible tables; `about` are the names of its entries.
+        """Return what is asked of plausible tables.
 
         It warns of intervals wider than `spread`.
         """
         asked = cache(ask)
-        value = how.pop("value", None)
         value = likeliest(asked) if value is None else value
-        found = Estimate(asked, value=value, frame=self._frame, release=self._plausible, **how)
+        how |= {"frame": self._frame, "refused": _NO_DESIGN if survey_weight is not None else None}
+        found = Estimate(asked, value=value, release=self._plausible, **how)
         if judged:
-            warn_of_the_wide(self.sketch_, found, about, spread)
+            warn_of_the_wide(self.sketch_, found, spread)
         return found
 
     def _in_groups(
         self,
         statistic: Callable[[GroupedRows, int], Floats],
-        told: str,
         asked: Any,
         which: Sequence[int],
         possible: tuple[Any, Any],
@@ -169,28 +169,27 @@ class StatisticsMixin:
         slope: float | None = None,
         **how: Any,
     ) -> Estimate:
-        """Return a statistic of columns in each group of rows, `told` with the name of each.
+        """Return a statistic of columns in each group of rows.
 
         It takes rows and a column. Answers have an axis for each of `axes`, and a last one: of the
         columns, or of what the statistic returns of a single one, which has `names`. They are
         without that one where a single thing was `asked`. It warns of clipped values by a `slope`.
         """
         last, names = ("quantile", names) if names else ("column", self._names(which))
-        rows_of, groups = self._told(axes, survey_weight, which), groups_of(axes)
-        units = [self._asked.columns[j].unit for j in which] * (len(names) // len(which))
+        rows_of, shape = self._told(axes, survey_weight, which), (*map(len, axes), len(names))
+        units = [self._asked.columns[j].unit for j in which] * (prod(shape) // len(which))
 
         def ask(covers: str) -> Floats:
             found = np.stack([statistic(rows_of([j], covers), j) for j in which], axis=-1)
-            return found.reshape(-1, *map(len, axes), len(names))
+            return found.reshape(-1, *shape)
 
         answer = self._answer(
             ask,
-            [told.format(name) + _where(group) for group in groups for name in names],
+            survey_weight,
             possible=possible,
             labels=[*(axis.labels for axis in axes), names],
             axes=[*(axis.name for axis in axes), last] if axes else (),
-            units=units * len(groups) if has_units else (),
-            refused=None if survey_weight is None else _NO_DESIGN,
+            units=units if has_units else (),
             **how,
         )
         if slope is not None:
@@ -342,7 +341,6 @@ class StatisticsMixin:
         def means(rows: GroupedRows, j: int) -> Floats:
             return rows.mean(rows.numbers(j) ** order, *ends[j])
 
-        told = "the mean of {!r}" if order == 1 else f"the moment {order} of {{!r}}"
         units, rows_of = order == 1, self._told()
         spread: Any = np.inf
         if units:  # wider than two standard deviations of the column, a mean tells next to nothing
@@ -351,9 +349,7 @@ class StatisticsMixin:
         step = None if dates is None else 1.0
         slope = 1.0 if units else None
         how: dict[str, Any] = {"spread": spread, "dates": dates, "step": step, "slope": slope}
-        return self._in_groups(
-            means, told, column, which, possible, axes, survey_weight, units, **how
-        )
+        return self._in_groups(means, column, which, possible, axes, survey_weight, units, **how)
 
     def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
         """Return the column if it is of dates; raise ValueError for it beside others, or at all."""
@@ -390,9 +386,9 @@ class StatisticsMixin:
         self._dates(which, refused=True)
         most, slope = self._most_rows(survey_weight), self._plausible.n_rows
         possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
-        how: dict[str, Any] = {"has_units": True, "slope": slope}
-        told = "the total of {!r}"
-        return self._in_groups(_total, told, column, which, possible, axes, survey_weight, **how)
+        return self._in_groups(
+            _total, column, which, possible, axes, survey_weight, has_units=True, slope=slope
+        )
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -429,8 +425,7 @@ class StatisticsMixin:
         whole = self._names([j for j in which if j not in lacking])
         if whole:
             raise ValueError(f"Column {whole[0]!r} has no missing values: it has no missing=True.")
-        told = "the missing values of {!r}"
-        return self._in_groups(_missing_share, told, column, which, (0.0, 1.0))
+        return self._in_groups(_missing_share, column, which, (0.0, 1.0))
 
     def moment(self, order: int, column: Any = None) -> Estimate:
         """Return the raw moments E[x_j^order] of the numeric columns, shape (d,).
@@ -466,7 +461,7 @@ class StatisticsMixin:
         """
         which, low, high = self._numeric(column)
         possible = 0.0, (high - low) ** 2 / 4
-        return self._in_groups(_variance, "the variance of {!r}", column, which, possible)
+        return self._in_groups(_variance, column, which, possible)
 
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
@@ -516,7 +511,6 @@ class StatisticsMixin:
         least = np.where(np.eye(d), of(np.zeros((d, d))), -largest)
         return self._answer(
             lambda covers: of(covariances(covers)),
-            [_pair(*sorted(pair, key=names.index)) for pair in product(names, repeat=2)],
             value=value,
             possible=(least, largest),
             labels=[names, names],
@@ -597,10 +591,8 @@ class StatisticsMixin:
                 found[1:, :, unseen] = most * (np.arange(len(found) - 1)[:, None, None] % 2)
             return found.reshape(len(found), *(map(len, axes) if axes else asked.shape))
 
-        told = f"the {'count' if counts else 'mean'}"
         return self._answer(
             ask,
-            [f"{told}{_where(group)}" for group in groups_of(axes)] if axes else (),
             possible=tuple(end.reshape(asked.shape) for end in possible),
             labels=[axis.labels for axis in axes],
             judged=not unseen.any(),  # of which another warning tells
@@ -670,7 +662,6 @@ class StatisticsMixin:
             value = isotonic_regression(value)
         return self._in_groups(
             lambda rows, j: shares(rows, j)[:, place],
-            "{}",
             thresholds,
             [j],
             (0.0, 1.0),
@@ -735,7 +726,6 @@ class StatisticsMixin:
         axes = self._axes_by(by, bins)
         return self._in_groups(
             lambda rows, j: rows.quantiles(rows.numbers(j), levels),
-            "the quantile {}",
             q,
             [j],
             bound,
@@ -872,11 +862,10 @@ class StatisticsMixin:
         labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
         answer = self._answer(
             ask,
-            groups_of(axes, labels),
+            survey_weight,
             possible=(0.0, most if over is None else 1.0),
             labels=labels,
             axes=[axis.name for axis in axes],
-            refused=None if survey_weight is None else _NO_DESIGN,
             step=self._step_of_counts(over is None and survey_weight is None),
             **how,
         )
@@ -930,24 +919,19 @@ class StatisticsMixin:
 
         @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
-            rows = rows_of(which, covers)
+            rows, found = rows_of(which, covers), []
             kept = np.any(rows.weights > 0, axis=0)
-
-            def frame_of_kept(cells: Sequence[NDArray], known: Mapping[str, Any]) -> Any:
-                table = [own[kept] for own in cells]
-                return framed(table, schema, self._frame, badge, known)
-
-            # Columns that are alike in all tables are made once.
-            alike = [schema.name(k) for k, j in enumerate(which) if len(rows.column(j)) == 1]
-            base = frame_of_kept([rows.column(j)[0] for j in which], {})
-            known = {} if isinstance(base, np.ndarray) else {name: base[name] for name in alike}
-            found = [
-                np.asarray(function(frame_of_kept(cells, known), weights[kept]), np.float64)
-                for cells, weights in positive_tables(rows, which)
-            ]
+            columns = [rows.column(j)[:, kept] for j in which]
+            base = framed([own[0] for own in columns], schema, self._frame, badge)
+            # Columns of a frame that are alike in all tables are made once.
+            moved = [isinstance(base, np.ndarray) or len(own) > 1 for own in columns]
+            for k, weights in enumerate(positive_weights(rows, which)):
+                cells = [o[k % len(o)] if m else None for o, m in zip(columns, moved, strict=True)]
+                table = framed(cells, schema, self._frame, badge, base)
+                found.append(np.asarray(function(table, weights[kept]), np.float64))
             return np.stack(found)
 
-        return self._answer(ask, (), judged=False, value=near_the_middle(ask("table")))
+        return self._answer(ask, judged=False, value=near_the_middle(ask("table")))
 
     def describe(self) -> Any:
         """Return a frame of all columns, for people: what is in them, as far as the release tells.
@@ -1021,8 +1005,11 @@ class StatisticsMixin:
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
         rows, of_noise = (self._told()(which, covers) for covers in ("table", "noise"))
-        tables = positive_tables(rows, which, of_noise)
-        some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
+        weights = islice(positive_weights(rows, which, of_noise), 1, 1 + int(n_tables))
+        some = [
+            rounded_rows([own[k % len(own)] for own in map(rows.column, which)], one, int(n))
+            for k, one in enumerate(weights, 1)
+        ]
         return [framed(one, self._asked, self._frame, self.sketch_.privacy.badge) for one in some]
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
@@ -1096,17 +1083,6 @@ def _variance(rows: GroupedRows, j: int) -> Floats:
     return covariance(rows.weights, rows.numbers(j), rows.numbers(j))
 
 
-def groups_of(axes: Sequence[Axis], labels: Sequence[Sequence[str]] | None = None) -> list[str]:
-    """Return what groups are called, one for all rows together; labels are those of the axes."""
-    named = zip(axes, labels or [axis.labels for axis in axes], strict=True)
-    each = [[f"{axis.name} = {label}" for label in own] for axis, own in named]
-    return [" and ".join(one) for one in product(*each)]
-
-
-def _where(group: str) -> str:
-    return f" where {group}" if group else ""
-
-
 def _with_margins(tables: Floats) -> Floats:
     """Return tables with their sums at the end of each axis."""
     for k in range(1, tables.ndim):
@@ -1128,7 +1104,3 @@ def _floats(given: Any) -> Floats:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         return np.empty(0)
-
-
-def _pair(a: str, b: str) -> str:
-    return f"the variance of {a!r}" if a == b else f"how {a!r} and {b!r} go together"

@@ -133,10 +133,7 @@ _UNSEEN = (
 
 
 def warn_of_the_wide(
-    sketch: PrivateSketch,
-    found: Estimate,
-    about: Sequence[str],
-    spread: NDArray[np.float64] | float = np.inf,
+    sketch: PrivateSketch, found: Estimate, spread: NDArray[np.float64] | float = np.inf
 ) -> None:
     """Warn of 95% intervals that hold more than half of what is possible, or of a drowned sketch.
 
@@ -144,8 +141,6 @@ def warn_of_the_wide(
     ----------
     sketch : PrivateSketch
     found : Estimate
-    about : sequence of str
-        What its entries are called.
     spread : ndarray or float, default=np.inf
         How wide intervals may be besides: of a mean, two standard deviations of the column.
     """
@@ -154,10 +149,16 @@ def warn_of_the_wide(
     is_open, is_spread = found._part_of_possible(width) > 0.5, width > spread
     wide = np.flatnonzero(is_open | is_spread)
     if len(wide):
+        named = found._labels_of_entries() if found.axes else {}
+        names = found._names() if found.shape else ["this answer"]
+        about = [
+            " and ".join(f"{axis} = {own[k]}" for axis, own in named.items()) or names[k]
+            for k in wide
+        ]
         limit = "half of what is possible"
         limit += ", or than two standard deviations of the column" * bool(is_spread.any())
         message = (
-            f"Do not rely on {_named(wide, about)}: an interval is wider than {limit}. When you "
+            f"Do not rely on {first_of(about)}: an interval is wider than {limit}. When you "
             "sketch again, use a larger epsilon or fewer columns, count columns together that you "
             "ask together (`workload` or `marginals`), and give `step` or `edges` in the schema."
         )
@@ -188,12 +189,10 @@ def warn_of_the_clipped(
     both = (found._value, found._shown_error())
     values, errors = (np.reshape(one, (-1, len(which))).T for one in both)
     for j, value, error in zip(which, values, errors, strict=True):
-        if (
-            plausible.model.cells[j].edges is None
-            or not (places := plausible.tables_of("table").places(j)).at_ends.any()
-        ):
+        places, column = plausible.tables_of("table").places(j), plausible.schema.columns[j]
+        if not places.at_ends.any():
             continue
-        cells, column = plausible.model.cells[j], plausible.schema.columns[j]
+        cells = places.column
         new_piece = np.diff(cells.piece_of_atom[: cells.n_present], prepend=-1) > 0
         cuts = cells.edges[:-1][new_piece]
         is_there = [np.any(value <= cuts[1]), np.any(value >= cuts[-1])]
@@ -207,12 +206,6 @@ def warn_of_the_clipped(
                 "does not cover it.",
                 AnswerWarning,
             )
-
-
-def _named(which: NDArray, names: Sequence[str]) -> str:
-    if not names:
-        return "the question" if which.max(initial=0) == 0 else f"outputs {which.tolist()}"
-    return first_of(list(dict.fromkeys(names[k] for k in which)))  # a matrix has each pair twice
 
 
 def first_of(names: Sequence[str], most: int = 3) -> str:

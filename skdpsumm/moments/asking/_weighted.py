@@ -137,17 +137,16 @@ class GroupedRows(Rows):
         """
         # The lowest value is where the first rows are, not where there are none yet.
         levels = np.maximum(levels, ROUNDING)
-        shape, codes = self.weights.shape, self.of_present(values).codes
+        codes, order = self.of_present(values).codes, np.argsort(values, axis=1, kind="stable")
+        ordered = np.take_along_axis(values, order, axis=1)
         found = np.full((len(self.weights), self.n_groups, len(levels)), np.nan)
-        are_alike = len(values) == len(codes) == 1  # in all tables: these are sorted once
-        for k in range(1 if are_alike else len(found)):
-            tables = slice(None) if are_alike else slice(k, k + 1)
-            of, at = np.broadcast_to(codes, shape)[k], np.broadcast_to(values, shape)[k]
-            for g in range(self.n_groups):
-                rows = np.flatnonzero(of == g)
-                rows = rows[np.argsort(at[rows], kind="stable")]
-                if len(rows):
-                    found[tables, g] = _inverted(at[rows], self.weights[tables][:, rows], levels)
+        for g in range(self.n_groups):
+            own = np.where(codes == g, self.weights, 0.0)
+            own = np.take_along_axis(own, np.broadcast_to(order, own.shape), axis=1)
+            curves = np.maximum.accumulate(np.cumsum(own, axis=1), axis=1)
+            for k in np.flatnonzero(curves[:, -1] > 0).tolist():
+                place = np.searchsorted(curves[k], levels * curves[k, -1] * (1 - ROUNDING))
+                found[k, g] = ordered[k % len(ordered), np.minimum(place, self.n - 1)]
         return found
 
 
@@ -188,18 +187,6 @@ def covariance(weights: Floats, x: Floats, y: Floats) -> Floats:
     centre_x, centre_y = average(x)[0], average(y)[0]
     off_x, off_y = x - centre_x, y - centre_y
     return average(off_x * off_y) - average(off_x) * average(off_y)
-
-
-def _inverted(values: Floats, weights: Floats, levels: Floats) -> Floats:
-    """Return quantiles of increasing values, for each of several weights of them."""
-    curves = np.maximum.accumulate(np.cumsum(weights, axis=1), axis=1)
-    total = curves[:, -1:]
-    places = [
-        np.searchsorted(curve, levels * whole * (1 - ROUNDING))
-        for curve, whole in zip(curves, total[:, 0], strict=True)
-    ]
-    found = values[np.minimum(places, len(values) - 1)]
-    return np.where(total > 0, found, np.nan)
 
 
 def nearest_possible(covariance: Floats, spans: Floats, noise: Floats) -> Floats:
@@ -246,18 +233,17 @@ def correlations(covariance: Floats) -> Floats:
 # ---- tables without negative weights, for functions that need them
 
 
-def positive_tables(
+def positive_weights(
     rows: Rows, columns: Sequence[int], of_noise: Rows | None = None
-) -> Iterator[tuple[list[NDArray], Floats]]:
-    """Yield the columns and the weights of each table, those of the model first.
+) -> Iterator[Floats]:
+    """Yield weights of each table that are not negative, those of the model first.
 
     A plausible table has negative weights, where noise took more rows from a cell than there are.
     Clipped, they would leave too many rows in long tails, and columns that hardly go together. So
     after they are clipped, weights are tilted, ``w exp(lambda g)``, until the number of rows, of
     each category and of missing values, and the means, variances and covariances of numbers, are
     what the signed table has (calibration [1]_). Where no weights have all of these, they come
-    close, and then have all but the variances and covariances. Of more numbers than k^2 / 2 =
-    sqrt(n), n rows, these are left out: so many sums are well told by a tilt [2]_.
+    close, and then have all but the variances and covariances.
 
     Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
     rows lie where the model has them: then all sums are moved by what the mean over all tables is
@@ -266,23 +252,21 @@ def positive_tables(
     References
     ----------
     .. [1] Deville and Särndal (1992), "Calibration estimators in survey sampling".
-    .. [2] Portnoy (1988), "Asymptotic behavior of likelihood methods for exponential families when
-       the number of parameters tends to infinity": p^2 / n is to be small.
     """
-    own, kept = np.maximum(rows.weights[0], 0.0), KeptFunctions(rows, columns)
-    shift = np.zeros(1)
+    own, shift = np.maximum(rows.weights[0], 0.0), np.zeros(1)
     if of_noise is not None:
-        shift = KeptFunctions(of_noise, columns).mean_sums() - kept.mean_sums()
-    cells = [rows.column(j) for j in columns]
-    yield [one[0] for one in cells], own
-    for block in kept.blocks:
-        signed, functions = rows.weights[block], kept.at(block)
+        means = [
+            np.concatenate([_sums(f, one.weights[b]) for b, f, _ in kept_functions(one, columns)])
+            for one in (of_noise, rows)
+        ]
+        shift = means[0].mean(axis=0) - means[1].mean(axis=0)
+    yield own
+    for block, functions, n_first in kept_functions(rows, columns):
+        signed = rows.weights[block]
         # No function is negative, nor is its sum.
         goal = np.maximum(_sums(functions, signed) + shift, LEAST_WEIGHT_KEPT * functions @ own)
         found = calibrated(np.maximum(signed, LEAST_WEIGHT_KEPT * own), goal, functions)
-        found = calibrated(found, goal[:, : kept.n_first], functions[:, : kept.n_first])
-        for k, weights in enumerate(found, block.start):
-            yield [one[k % len(one)] for one in cells], weights
+        yield from calibrated(found, goal[:, :n_first], functions[:, :n_first])
 
 
 def calibrated(
@@ -336,61 +320,37 @@ def _sums(functions: Floats, weights: Floats) -> Floats:
     return (functions @ weights[:, :, None])[..., 0]
 
 
-class KeptFunctions:
-    """Functions of the rows of plausible tables whose sums are kept.
+def kept_functions(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[slice, Floats, int]]:
+    """Yield some plausible tables, the functions whose sums they keep, and how many come first.
 
     These are ones, indicators of categories and of missing values, and numbers in their ranges; and
-    products of numbers. Columns that are alike in all tables are encoded once.
+    then products of numbers. Of more numbers than k^2 / 2 = sqrt(n), n rows, products are left out:
+    so many sums are well told by a tilt [1]_. Functions have shape (n_tables or 1, k, n), and are
+    those of so few tables that all stays in the processor's cache.
 
-    Parameters
+    References
     ----------
-    rows : Rows
-    columns : sequence of int
-
-    Attributes
-    ----------
-    n_first : int
-        Functions before the products of numbers.
-    blocks : list of slice
-        Tables that are computed together, few enough for the processor's cache.
+    .. [1] Portnoy (1988), "Asymptotic behavior of likelihood methods for exponential families when
+       the number of parameters tends to infinity": p^2 / n is to be small.
     """
-
-    def __init__(self, rows: Rows, columns: Sequence[int]):
-        self._rows = rows
-        self._columns = [(rows.schema.columns[j], rows.column(j)) for j in columns]
-        self._shared = {
-            k: encoded(column, own[0])
-            for k, (column, own) in enumerate(self._columns)
-            if len(own) == 1
-        }
-        first = [encoded(column, own[0, :1]) for column, own in self._columns]
-        numbers = [
-            k for k, (column, _) in enumerate(self._columns) if not isinstance(column, Categorical)
-        ]
-        few = len(numbers) ** 4 <= 4 * rows.n
-        self._pairs = list(combinations_with_replacement(numbers, 2)) if few else []
-        self.n_first = 1 + sum(map(len, first))
-        step = max(2**18 // (rows.n * (self.n_first + len(self._pairs))), 1)
-        n_tables = len(rows.weights)
-        self.blocks = [slice(k, min(k + step, n_tables)) for k in range(1, n_tables, step)]
-
-    def at(self, tables: slice) -> Floats:
-        """Return the functions at the rows of some tables, shape (n_tables or 1, k, n)."""
+    known = [(rows.schema.columns[j], rows.column(j)) for j in columns]
+    # Columns that are alike in all tables are encoded once.
+    shared = [encoded(column, own[0]) if len(own) == 1 else None for column, own in known]
+    numbers = [k for k, (column, _) in enumerate(known) if not isinstance(column, Categorical)]
+    few = len(numbers) ** 4 <= 4 * rows.n
+    pairs = list(combinations_with_replacement(numbers, 2)) if few else []
+    n_first = 1 + sum(len(encoded(column, own[0, :1])) for column, own in known)
+    step = max(2**18 // (rows.n * (n_first + len(pairs))), 1)
+    for start in range(1, len(rows.weights), step):
+        block = slice(start, start + step)
         parts = [
-            self._shared[k] if k in self._shared else encoded(column, own[tables])
-            for k, (column, own) in enumerate(self._columns)
+            encoded(column, own[block]) if one is None else one
+            for one, (column, own) in zip(shared, known, strict=True)
         ]
-        found = [np.ones(self._rows.n), *(one for part in parts for one in part)]
-        found += [parts[a][0] * parts[b][0] for a, b in self._pairs]
-        return np.stack(np.broadcast_arrays(*map(np.atleast_2d, found)), axis=1)
-
-    def mean_sums(self) -> Floats:
-        """Return the mean of the sums over plausible tables."""
-        weights = self._rows.weights[1:]
-        if len(self._shared) == len(self._columns):
-            return _sums(self.at(slice(1)), weights.mean(axis=0, keepdims=True))[0]
-        found = [_sums(self.at(one), self._rows.weights[one]) for one in self.blocks]
-        return np.concatenate(found).mean(axis=0)
+        found = [np.ones(rows.n), *(one for part in parts for one in part)]
+        found += [parts[a][0] * parts[b][0] for a, b in pairs]
+        functions = np.stack(np.broadcast_arrays(*map(np.atleast_2d, found)), axis=1)
+        yield block, functions, n_first
 
 
 def encoded(column: Any, cells: NDArray) -> list[Floats]:

@@ -31,8 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from itertools import combinations
-from typing import NamedTuple
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,12 +66,11 @@ class Places:
     j : int
         The column.
     n_tables : int
+        How many plausible tables differ in where rows lie. If none, all are as the model says.
     stream : callable
         Takes a use and returns its random numbers.
     counts : ndarray of shape (1 + n_tables, n_cells)
         Rows of each cell, by the model and in each plausible table.
-    moves : bool
-        Whether plausible tables differ in where rows lie. If not, all are as the model says.
 
     Attributes
     ----------
@@ -96,13 +94,10 @@ class Places:
         n_tables: int,
         stream: Callable[..., np.random.Generator],
         counts: Floats,
-        *,
-        moves: bool,
     ):
         self.j, self.column = j, model.cells[j]
         self.weights: Floats
-        self._n_tables = n_tables if moves else 0
-        self._stream, self._counts = stream, counts
+        self._n_tables, self._stream, self._counts = n_tables, stream, counts
         step = model.schema.step(j)
         self._is_cut = bool(model.schema.columns[j].edges) and step is None
         self.at_ends = self.beyond = np.zeros(2)
@@ -370,12 +365,25 @@ def lattice(m: int, shifts: NDArray) -> NDArray:
     return found.reshape(*shifts.shape[:2], -1)
 
 
+def across(mass: Floats, values: Floats) -> tuple[Floats, Codes, Codes]:
+    """Return by how much values grow from the lowest to the highest row of each cell.
+
+    Between the middles of two cells they change evenly, as the rows do. The cells before and after
+    each one come second and third.
+    """
+    k = np.arange(len(mass))
+    before, after = np.maximum(k - 1, 0), np.minimum(k + 1, len(mass) - 1)
+    middle = np.cumsum(mass) - mass / 2
+    part = np.minimum(mass / np.maximum(middle[after] - middle[before], TINY), 1.0)
+    return (part * (values[after] - values[before]).T).T, before, after
+
+
 def slopes(model: TableModel, j: int, other: int) -> Floats:
     """Return how another column goes along inside the cells of a numeric one.
 
-    Between the middles of two cells the shares of the other column's cells change evenly, as the
-    rows do, from what they are in the one to what they are in the next. Of the changes, all squared
-    together, noise makes a part: they are taken for as much smaller (as James and Stein do).
+    The shares of the other column's cells change evenly from cell to cell. Of the changes, all
+    squared together, noise makes a part: they are taken for as much smaller (as James and Stein
+    do).
 
     Returns
     -------
@@ -386,44 +394,31 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     table = np.maximum(model.table((j, other)), 0.0)[:n]
     mass = table.sum(axis=1) + TINY
     shares = table / mass[:, None]
-    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
-    middle = np.cumsum(mass) - mass / 2
-    distance = np.maximum(middle[after] - middle[before], TINY)
-    apart = shares[after] - shares[before]
+    step, before, after = across(mass, shares)
     noise = model.noise_of_cells((j, other))[:n] / model.n_rows
     off = np.minimum(noise / mass[:, None], 1.0)
     of_noise = mass**2 @ (off[after] ** 2 + off[before] ** 2)
-    told = np.maximum(1 - of_noise / np.maximum(mass**2 @ apart**2, TINY), 0.0)
-    step = np.minimum(mass / distance, 1.0)[:, None] * apart * told
+    apart = mass**2 @ (shares[after] - shares[before]) ** 2
+    told = np.maximum(1 - of_noise / np.maximum(apart, TINY), 0.0)
     found = np.zeros((model.sizes[j], model.sizes[other]))
     # A share that grows by twice itself grows from 0.
-    found[: len(mass)] = np.clip(step / np.maximum(shares, TINY), -2.0, 2.0)
+    found[:n] = np.clip(step * told / np.maximum(shares, TINY), -2.0, 2.0)
     return found
 
 
-class Correlation(NamedTuple):
-    """How two numbers go up and down together inside the cells of the first.
-
-    Parameters
-    ----------
-    expected : ndarray of shape (2, n_cells)
-        The correlation by ranks, if only the step across the cell makes it, and if what is left
-        beside the steps is alike in all cells.
-    size : float
-        Mean square of the former.
-    """
-
-    expected: Floats
-    size: float
-
-
-def correlation(model: TableModel, a: int, b: int) -> Correlation:
+def correlation(model: TableModel, a: int, b: int) -> Floats:
     """Return how b goes along with a inside the cells of a, by what neighbours tell.
 
     The median of b changes from cell to cell of a by a step that neighbours tell, and b has
     quartiles in the cell. If a is even in its cell and b the step times a plus normal errors, with
     x = step / (distance of the quartiles), the correlation is about 0.389 x = x 1.349 / sqrt(12);
     it is 1 at x = 2, where steps alone make the quartiles.
+
+    Returns
+    -------
+    ndarray of shape (2, n_cells)
+        The correlation by ranks, if only the step across the cell makes it, and if what is left
+        beside the steps is alike in all cells.
     """
     n = model.sizes[a] - model.schema.missing(a)
     table = np.maximum(model.table((a, b)), 0.0)[:n]
@@ -431,20 +426,17 @@ def correlation(model: TableModel, a: int, b: int) -> Correlation:
     ends = np.concatenate([[0.0], np.cumsum(np.maximum(model.table((b,)), 0.0))])
     curves = np.concatenate([np.zeros((n, 1)), np.cumsum(table, axis=1)], axis=1) / mass[:, None]
     low, median, high = np.array([np.interp([0.25, 0.5, 0.75], c, ends) for c in curves]).T
-    at = np.cumsum(mass) - mass / 2
-    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
-    step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], TINY)
-    spread = np.maximum(high - low, 1e-6)
+    step, spread = across(mass, median)[0], np.maximum(high - low, 1e-6)
     x = step / spread
-    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
+    own = 0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4
     # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
     left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
     order = np.argsort(left)
     quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
     alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
     found = np.zeros((2, model.sizes[a]))
-    found[:, :n] = own, np.clip(alike, -0.99, 0.99)
-    return Correlation(found, float(mass @ found[0, :n] ** 2))
+    found[:, :n] = np.clip([own, alike], -0.99, 0.99)
+    return found
 
 
 def drawn_odds(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
@@ -506,50 +498,44 @@ def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
     return quantiles.ravel()[place]
 
 
-class Jumps(NamedTuple):
-    """The share p of another column's cell is a up to a place of a cell, and b from there on.
+def jumps(
+    tables: Floats, n: int, coin: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return where in a cell the share p of another column's cell jumps, from a to b.
+
+    These are what the neighbours of each cell have. All cells have the rows that they have by
+    chance.
 
     Parameters
     ----------
-    place, first : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
-        Where, and how many of the rows are before it: place a / p.
-    possible : ndarray of bool
-        Whether p lies between a and b.
+    tables : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
+    n : int
+        Cells of j that hold values.
+    coin : ndarray of bool, shape (n_tables, n_cells of j)
+        In which cells shares jump, if p lies between a and b.
+    rng : Generator
+
+    Returns
+    -------
+    place, first : ndarray of the shape of `tables`
+        Where, and how many of the rows are before it: place a / p. Both are 1 / 2 without a jump.
     """
+    tables = np.maximum(tables, 0.0)
+    tables = np.maximum(tables + np.sqrt(tables) * rng.standard_normal(tables.shape), 0.0)
+    p = tables / np.maximum(tables.sum(axis=2, keepdims=True), TINY)
+    a, b = np.roll(p, 1, axis=1), np.roll(p, -1, axis=1)
+    a[:, 0], b[:, n - 1 :] = p[:, 0], p[:, n - 1 :]
+    jumped = coin[:, :, None] & ((a - p) * (p - b) > 0)
+    place = np.where(jumped, (p - b) / np.where(jumped, a - b, 1.0), 0.5)
+    first = np.where(jumped, place * a / np.maximum(p, TINY), 0.5)
+    return place.astype(np.float32), first.astype(np.float32)
 
-    place: Floats
-    first: Floats
-    possible: NDArray[np.bool_]
 
-    @classmethod
-    def of(cls, tables: Floats, n: int, rng: np.random.Generator) -> Jumps:
-        """Return the jumps that the neighbours of each cell let expect, in each table.
-
-        All cells have the rows that they have by chance.
-
-        Parameters
-        ----------
-        tables : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
-        n : int
-            Cells of j that hold values.
-        rng : Generator
-        """
-        tables = np.maximum(tables, 0.0)
-        tables = np.maximum(tables + np.sqrt(tables) * rng.standard_normal(tables.shape), 0.0)
-        p = tables / np.maximum(tables.sum(axis=2, keepdims=True), TINY)
-        a, b = np.roll(p, 1, axis=1), np.roll(p, -1, axis=1)
-        a[:, 0], b[:, n - 1 :] = p[:, 0], p[:, n - 1 :]
-        possible = (a - p) * (p - b) > 0
-        place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
-        first = np.where(possible, place * a / np.maximum(p, TINY), 0.5)
-        return cls(place.astype(np.float32), first.astype(np.float32), possible)
-
-    def moved(self, u: Floats, rows: tuple) -> Floats:
-        """Return quantiles of rows, of which ``array[rows]`` are the jumps."""
-        place, first = self.place[rows], self.first[rows]
-        before = u * (place / np.maximum(first, 1e-9))
-        after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
-        return np.where(u < first, before, after)
+def at_a_jump(u: Floats, place: Floats, first: Floats) -> Floats:
+    """Return even quantiles under a density that jumps."""
+    before = u * (place / np.maximum(first, 1e-9))
+    after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
+    return np.where(u < first, before, after)
 
 
 class InsideCells:
@@ -585,19 +571,17 @@ class InsideCells:
         self._n_tables, self._rng = n_tables, rng
         self.loose = [k for k, one in enumerate(places) if not one.is_exact]
         n, n_units = len(self.loose), len(code[0]) // m
-        drawn = rng.random((n, n_tables, n_units))
+        # A value is one of few quantiles of its cell: half of the digits tell which.
+        drawn = rng.random((n, n_tables, n_units), dtype=np.float32)
         # Those of the model are spread evenly over the cells.
         even = np.outer(evenly_filling(3)[:n], 0.5 + np.arange(n_units))[:, None] % 1.0
-        shifts = np.concatenate([even, drawn], axis=1)
-        # A value is one of few quantiles of its cell: half of the digits tell which.
-        self._shifts = shifts.astype(np.float32)
+        self._shifts = np.concatenate([even.astype(np.float32), drawn], axis=1)
         # What neighbours tell of a pair that nobody counted is a part of its interaction.
-        told = [
-            (a, b)
-            for a, b in combinations(self.loose, 2)
-            if model.counts_together((places[a].j, places[b].j))
+        self._along = [
+            (k, other, self._coupling(k, other))
+            for k, other in permutations(self.loose, 2)
+            if model.counts_together((places[k].j, places[other].j))
         ]
-        self._pairs = [self._pair(a, b) for a, b in told]
         others = [k for k in range(len(places)) if k not in self.loose]
         self._beside = {k: [self._other(k, other) for other in others] for k in self.loose}
 
@@ -618,48 +602,25 @@ class InsideCells:
 
     def _quantiles(self, block: slice) -> dict[int, Floats]:
         """Return at which quantiles of their cells the rows of some tables lie."""
-        u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
-        for a, b, of_a, of_b in self._pairs:
-            between = (u[a] + u[b]) % 1.0  # even, and independent of either
-            u[b] = self._coupled(b, of_b, u[b], between, block)
-            u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
+        even = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
+        u = dict(even)
+        for k, other, (odds, start, share) in self._along:
+            rank = start + share * even[other]
+            u[k] = plackett_quantiles(u[k], rank, odds[block][:, self._code[k]])
         for k in self.loose:
-            slope, jumps = np.zeros_like(u[k]), []
-            for own, coin, jump, cells in self._beside[k]:
-                rows = (block, *cells)
-                jumped = coin[block][:, self._code[k]] & jump.possible[rows]
-                slope = slope + np.where(jumped, 0.0, own)
-                jumps.append((jumped, jump, rows))
+            slope = np.zeros_like(u[k])
+            for own, coin, *_ in self._beside[k]:
+                slope += np.where(coin[block][:, self._code[k]], 0.0, own)
             u[k] = tilted(u[k], slope)
-            for jumped, jump, rows in jumps:  # at last: where nobody is, there stays nobody
-                u[k] = np.where(jumped, jump.moved(u[k], rows), u[k])
+            for *_, place, first, cells in self._beside[k]:
+                # At last: where nobody is, there stays nobody.
+                u[k] = at_a_jump(u[k], place[block, *cells], first[block, *cells])
         return u
 
-    def _coupled(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
-        """Return quantiles that go along with those of another column in the same unit."""
-        odds, start, share = how
-        return plackett_quantiles(u, start + share * other, odds[block][:, self._code[k]])
-
-    def _ranks(self, u: Floats) -> Floats:
-        """Return where in its unit each row is by its quantile, from 0 to 1."""
-        order = np.argsort(u.reshape(len(u), -1, self._m), axis=2)
-        found, ranks = np.empty_like(u), (np.arange(self._m, dtype=u.dtype) + 0.5) / self._m
-        np.put_along_axis(found.reshape(order.shape), order, ranks[None, None], axis=2)
-        return found
-
-    def _pair(self, a: int, b: int) -> tuple:
-        """Let two numbers go up and down together in their cells, first in those of the latter.
-
-        It is the one of which neighbours tell less.
-        """
-        i, j = self._places[a].j, self._places[b].j
-        told, back = correlation(self._model, i, j), correlation(self._model, j, i)
-        if back.size > told.size:
-            a, b, i, j, told, back = b, a, j, i, back, told
-        return a, b, self._coupling(told, a, (i, j), b), self._coupling(back, b, (j, i), a)
-
-    def _coupling(self, told: Correlation, k: int, pair: Group, other: int) -> tuple:
-        odds = drawn_odds(told.expected, self._n_tables, self._rng)
+    def _coupling(self, k: int, other: int) -> tuple:
+        """Let a number go up and down inside its cells with another one, across the other's."""
+        pair = self._places[k].j, self._places[other].j
+        odds = drawn_odds(correlation(self._model, *pair), self._n_tables, self._rng)
         start, share = conditional_shares(self._model, *pair)
         cells = self._code[k], self._code[other]
         return tuple(one.astype(np.float32) for one in (odds, start[cells], share[cells]))
@@ -671,6 +632,5 @@ class InsideCells:
         coin = coins(self._rng, 1 + self._n_tables, self._model.sizes[i])
         coin[0] = False
         n = self._model.sizes[i] - self._model.schema.missing(i)
-        tables = self._counts((i, j))[: 1 + self._n_tables]
-        jumps = Jumps.of(tables, n, self._rng)
-        return slopes(self._model, i, j)[cells].astype(np.float32), coin, jumps, cells
+        places = jumps(self._counts((i, j))[: 1 + self._n_tables], n, coin, self._rng)
+        return slopes(self._model, i, j)[cells].astype(np.float32), coin, *places, cells

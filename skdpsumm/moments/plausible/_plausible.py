@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, islice
 from typing import Any
 
@@ -30,7 +30,6 @@ from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,
     MOST_KEPT,
-    N_ANYWHERE,
     N_POINTS,
     N_TABLES,
     ROUNDING,
@@ -312,16 +311,16 @@ class DrawnTables:
 
     # ---- rows of these cells
 
+    @property
+    def _n_moved(self) -> int:
+        """How many tables differ in where rows lie."""
+        return self.n_tables if PLACES in self.priors else 0
+
     def places(self, j: int) -> Places:
         """Return where in their cells the rows of a column may lie."""
-        moves = PLACES in self.priors
-
-        def stream(*use: object) -> np.random.Generator:
-            return self._stream("places", j, *use)
-
+        stream = partial(self._stream, "places", j)
         return self._kept.get(
-            ("places", j),
-            lambda: Places(self.model, j, self.n_tables, stream, self.counts((j,)), moves=moves),
+            ("places", j), lambda: Places(self.model, j, self._n_moved, stream, self.counts((j,)))
         )
 
     def rows(
@@ -380,9 +379,8 @@ class DrawnTables:
             for k, j in enumerate(columns)
             if places[k].is_exact
         }
-        n_tables = self.n_tables if PLACES in self.priors else 0
         rng = self._stream("joint", columns)
-        inside = InsideCells(self.model, places, code, m, n_tables, rng, self.counts)
+        inside = InsideCells(self.model, places, code, m, self._n_moved, rng, self.counts)
         for k, found in inside.values().items():
             values[columns[k]] = found[0] if len(found) == 1 else found
         weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)
@@ -433,12 +431,12 @@ class DrawnTables:
         met = meets(pool)[:n]  # beyond these are the points of empty cells
         drawn = self._engine.more_points
         more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
-        anywhere = {j: rng.integers(self.model.sizes[j], size=N_ANYWHERE) for j in columns}
+        anywhere = {j: rng.integers(self.model.sizes[j], size=ROWS_OF_MODEL) for j in columns}
         found = np.flatnonzero(meets(self._valued(anywhere, rng)))
         others = np.zeros((min(len(found), n), codes.shape[1]), np.int64)
         for j in columns:
             others[:, j] = anywhere[j][found[:n]]
-        one_row = len(found) / N_ANYWHERE / max(len(others), 1)
+        one_row = len(found) / ROWS_OF_MODEL / max(len(others), 1)
         rare = base.sum() / ROWS_OF_MODEL
         own = np.where(met, base * n / ROWS_OF_MODEL, base)
         base = np.concatenate([own, np.full(len(more), rare), np.full(len(others), one_row)])
