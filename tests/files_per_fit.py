@@ -27,8 +27,8 @@ LIMITS = {
     "RFFSketcher": 17,
     "TDILClassifier": 21,
     "PrivateMMDSummarizer": 18,
-    "M2MEstimator": 36,
-    "M2MClassifier": 35,
+    "M2MEstimator": 33,
+    "M2MClassifier": 34,
     "PrivateSearchCV": 31,
 }
 
