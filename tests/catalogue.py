@@ -132,9 +132,8 @@ REGRESSORS = {
     "answers of features": PINPRegressor(kernel="linear", **NUMBER),
 }
 # With a low threshold, so that noise is drawn for some answers.
-_SVT, _THRESHOLD = (
-    kind(failure_probability=0.9) for kind in (learners.SparseVector, learners.NoisyThreshold)
-)
+_SVT = learners.SparseVector(failure_probability=0.9)
+_THRESHOLD = learners.NoisyThreshold(failure_probability=0.9)
 _PATH = learners.FunctionalMechanism(max_points=30)
 INTERACTIVE_CLASSIFIERS = {
     "path": PINPClassifier(mechanism=_PATH, **WIDTH),

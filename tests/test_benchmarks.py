@@ -87,6 +87,7 @@ def test_unseen_tables_run_once_and_print_means_only(unseen, tmp_path, monkeypat
     assert "twins, epsilon 1, seed 0: done" in capsys.readouterr().out
     (run,) = unseen._tables.lines(out)
     assert run["ratio"] == pytest.approx(run["q"] / run["q_edges"])
+    assert 0 < max(run["q_counts"], run["q_places"], run["q_pairs"]) < run["q"]
     assert 0.5 < run["auc"] < 1
     table = unseen._results.load(stored)
     assert table["columns"] == ["what", "epsilon 1"]  # no rival has all tables

@@ -484,10 +484,9 @@ def test_a_missing_file_is_not_made_up(tmp_path):
 
 
 def write_database(path, *statements):
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         for statement in statements:
             db.execute(statement)
-    db.close()
 
 
 @pytest.mark.parametrize("content", [b"hello", b"a,b,c\n" * 2000, "other", "meta"])

@@ -71,10 +71,8 @@ def ended(pid):
 
 def is_sound(path):
     """Whether SQLite finds no fault in the file, after it has undone what was not committed."""
-    with sqlite3.connect(path) as db:
-        found = db.execute("PRAGMA integrity_check").fetchone()[0]
-    db.close()
-    return found == "ok"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        return db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
 
 def assert_true(path, truth, *, slack=0):

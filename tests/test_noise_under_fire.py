@@ -54,7 +54,7 @@ RELEASES = [
 ]
 # One of each source: integers of OpenDP, floats, choices, and coins of owners; and answers that are
 # drawn when they are asked for.
-SOURCES = ["fourier", "fourier, pure", "weights, pure", "candidates", "coins", "path"]
+SOURCES = ["fourier", "fourier, pure", "weights, pure", "points", "coins", "path"]
 
 
 def made(name):

@@ -311,17 +311,10 @@ def test_the_form_of_a_table_is_not_told():
 class Hostile:
     """An object that raises whatever it is asked."""
 
-    def __getattr__(self, name):
+    def _raise(self, *_):
         raise RuntimeError("secret")
 
-    def __eq__(self, other):
-        raise RuntimeError("secret")
-
-    def __hash__(self):
-        raise RuntimeError("secret")
-
-    def __float__(self):
-        raise RuntimeError("secret")
+    __getattr__ = __eq__ = __hash__ = __float__ = _raise
 
 
 class Deceiver(float):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from answers import said
 from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import RBFSampler
 
@@ -132,9 +133,8 @@ SHORT = {"norm_bound": 1.0}
 )
 def test_rows_that_nothing_public_is_said_of_are_told_once_before_the_charge(model, is_told):
     y = np.sign(ROWS[:, 0])
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        model.fit(ROWS, y)
-    told = [str(one.message) for one in caught if "a schema, the public" in str(one.message)]
+    told = said(lambda: model.fit(ROWS, y), UserWarning)[1]
+    told = [text for text in told if "a schema, the public" in text]
     assert len(told) == is_told
     ledger = PrivacyLedger(epsilon=np.inf, delta=1e-5)
     model.set_params(ledger=ledger)

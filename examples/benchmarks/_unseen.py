@@ -25,6 +25,8 @@ N_COUNTS = 30  # of the 200, as each takes a third of a second
 RANKS = (0.10, 0.25, 0.50, 0.75, 0.90)
 # A value that this share of the rows has is a heap.
 _HEAP = 0.01
+# Noise of counts that are true, in rows: a model needs some.
+_NO_NOISE = 0.05
 # A mean in this part of the range, from below, is that of a long tail.
 _TAIL = 0.05
 
@@ -467,39 +469,45 @@ def off(table, release, groups, watch):
 
 
 def without_noise(table, release, pairs):
-    """Return the mean total variations if counts of pairs in the cells of the release were true.
+    """Return the mean total variations if more and more of a release were true, at cuts on ranks.
 
-    Columns are independent inside common cells, whose rows lie where the release says of each
-    column ("q_cells"), or where they do ("q_places").
+    "q_counts": all that was counted. "q_places": rows of each number at these cuts and at its
+    percentiles, too. "q_pairs": each of the pairs, too, in the bins of the release.
     """
-    at, cells, told, true = ranked(table), {}, {}, {}
-    truth = at.codes(table.train)
-    for own, c in zip(release._model.cells, table.columns, strict=True):
-        cells[c] = own.cell_of_atom[own.find(table.train[c].to_numpy())]
-        k, u = np.divmod(np.arange(512 * own.n_cells), 512)
-        drawn = pd.DataFrame({c: own.values(*own.at(k, (u + 0.5) / 512))})
-        shape = own.n_cells, at.sizes[c]
-        one = dataclasses.replace(at, public={c: at.public[c]})
-        told[c] = _shares(k, one.codes(drawn)[c], shape)
-        true[c] = _shares(cells[c], truth[c], shape)
+    from skdpsumm import M2MEstimator
+    from skdpsumm.features._feature_maps import UnionMap
+    from skdpsumm.features._histogram import HistogramMap
 
-    def off(a, b, inside):
-        both = _counts(cells[a], cells[b], (len(inside[a]), len(inside[b])))
-        answer = inside[a].T @ both @ inside[b]
-        return _tables.distance(_tables.marginal(truth, at.sizes, [a, b]), answer)
+    at, rows = ranked(table), table.train.to_numpy(object)
+    counted, schema = release.sketch_.feature_map.parts(), release.sketch_.schema
+    fine = {
+        j: _finer(own, table.train[c], at.grid[c], table.steps[c] or 0.0)
+        for j, own in counted[0].bins.items()
+        for c in [table.columns[j]]
+    }
+    singles = HistogramMap(schema, [1] * schema.n_columns, [(j,) for j in fine] or [(0,)], fine)
+    both = counted[-1].of_groups([tuple(map(table.columns.index, pair)) for pair in pairs])
+    found, maps = {}, list(counted)
+    for name, more in (("counts", []), ("places", [singles]), ("pairs", [both])):
+        maps += more
+        sums = np.concatenate([one.float_sums(rows) for one in maps])
+        noise = np.full(len(sums), _NO_NOISE)
+        exact = dataclasses.replace(
+            release.sketch_, feature_map=UnionMap(maps), sums=sums, noise_std=noise
+        )
+        model = M2MEstimator.from_sketch(exact, random_state=0)
+        found[f"q_{name}"] = off(at, model, pairs, lambda _, task: task())
+    return found
 
-    named = {"q_cells": told, "q_places": true}
-    return {name: np.mean([off(*p, inside) for p in pairs]) for name, inside in named.items()}
 
-
-def _counts(first, second, shape):
-    flat = np.ravel_multi_index([np.asarray(first), np.asarray(second)], shape)
-    return np.bincount(flat, minlength=np.prod(shape)).reshape(shape)
-
-
-def _shares(cell, code, shape):
-    counts = _counts(cell, code, shape)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+def _finer(edges, values, cuts, step):
+    """Return edges of bins with those at which cuts and percentiles of the values begin."""
+    ranks = np.arange(1, 100) / 100
+    more = np.r_[cuts[1:-1], np.quantile(values, ranks, method="inverted_cdf")] - step / 2
+    found = np.unique(np.r_[edges, more[(more > edges[0]) & (more < edges[-1])]])
+    # Edges of leaves are as close as this part of the range; closer ones are one, rounded.
+    apart = np.diff(found, prepend=-np.inf) > 2.0**-44 * (edges[-1] - edges[0])
+    return found[apart].tolist()
 
 
 def some_pairs(table, few):

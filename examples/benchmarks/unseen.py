@@ -19,9 +19,10 @@ who improves the library for one of these tables makes it one that was tuned on.
                     from the range alone, and cuts of somebody who knows what a column means
     q, q_edges      mean total variation of 30 pairs, numbers at their 10, 25, 50, 75, 90 % values,
                     and the same of a release whose schema has these very cuts as edges
-    q_cells         q if noise took nothing: true counts of all pairs in the release's cells, rows
-                    inside them where the release says, columns independent there
-    q_places        the same with rows of each column where they are
+    q_counts        q if all that was counted were counted without noise
+    q_places        and if single columns told where rows are, at these cuts and at percentiles
+    q_pairs         and if all of these pairs were counted: what is left is what goes together
+                    inside bins
     ratio           q / q_edges of each table, then the mean; and the share of the tables where it
                     is at most 1.5
     counts          mean error of 30 counts with three conditions, as a share of the rows
@@ -57,8 +58,9 @@ WORDS = {
     "tv2": "pairs at natural cuts, total variation",
     "q": "30 pairs at cuts on ranks, total variation",
     "q_edges": "the same with these cuts as edges",
-    "q_cells": "the same from true counts of the pairs in the bins",
+    "q_counts": "the same from true counts",
     "q_places": "and with true places of each column in its bins",
+    "q_pairs": "and with true counts of all 30 pairs in the bins",
     "ratio": "ratio to the release with edges, mean of the tables",
     "close": "share of the tables with a ratio of at most 1.5",
     "counts": "counts with three conditions, error / rows",
