@@ -127,7 +127,7 @@ def test_a_correlation_that_noise_drove_to_its_end_is_not_certain():
         if high > 1 - 1e-9 or low < 1e-9 - 1:
             at_the_end += 1
             assert high - low > 0.2
-            assert float(entry.std_error) > 0.05
+            assert float(entry.std_error) > 0.1
     assert at_the_end > 0
 
 

@@ -625,12 +625,11 @@ def likeliest(ask: Callable[[str], Floats]) -> Floats:
 def spread_of(drawn: Floats) -> Floats:
     """Return the standard deviation of answers, which single wild ones do not make larger.
 
-    Of a ratio, a table may say anything: twice the distance of the 16 and 84 % quantiles is the
-    most.
+    Of a ratio, a table may say anything: the distance of the 2.5 and 97.5 % quantiles is the most.
     """
-    low, high = _quantiles(drawn, 0.16)
+    low, high = _quantiles(drawn, 0.025)
     with np.errstate(invalid="ignore"):
-        return np.fmin(_moments(drawn)[1], 2 * (high - low))
+        return np.fmin(_moments(drawn)[1], high - low)
 
 
 def ends_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
