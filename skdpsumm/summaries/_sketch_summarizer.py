@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import type_of_target
 from .._computing import silence
 from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
 from ..features._histogram import HistogramMap
-from ..moments.inferring._points import check_ranges
+from ..moments._base import check_ranges
 from ..moments.learning._base import warn_of_invisible_inputs, with_target
 from ..moments.learning._target import unprotected_target
 from ..privacy import PrivacyGuarantee, PureDP
