@@ -82,6 +82,12 @@ def test_each_answer_from_a_drowned_sketch_warns_once(kind):
         assert len(messages) == 1, (name, messages)
 
 
+def test_a_warning_names_each_pair_once():
+    messages = said(estimator("single columns", 0.05).covariance)[1]
+    assert len(messages) == 1
+    assert "Do not rely on age, age with hours, hours: " in messages[0]
+
+
 SPANS = {
     "mean": [90, 60],
     "correlation": 2,

@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -371,6 +372,11 @@ def test_rows_of_any_sequence_are_read_cell_by_cell(rows):
     assert _values.is_missing(seems_a_row[1, 0])
 
 
+def test_an_array_of_another_library_is_read_as_numpy_does():
+    rows = np.arange(6.0).reshape(3, 2)
+    assert validate_table(NoEstimator(), pa.Tensor.from_numpy(rows)).tolist() == rows.tolist()
+
+
 def test_halves_of_a_character_are_no_text():
     """Two of them are one character in a file, so that two categories would be one there."""
     half = "\ud83d\ude00"
@@ -388,8 +394,27 @@ class Raising(float):
     def as_integer_ratio(self):
         raise RuntimeError("4711")
 
+    def __float__(self):
+        raise ValueError("4711")
+
 
 def test_a_cell_that_raises_is_a_value_that_nobody_listed():
     cells = np.array(["a", Raising(0.5)], object)[:, None]
     known = TableSchema([Categorical(["a", "b"], other=True)])
     assert known.read(read_table(cells), 0).tolist() == [0, 2]
+
+
+def test_what_a_cell_raises_is_not_told():
+    cells = np.array([Raising(0.5), 1], object)
+    rows = np.zeros((2, 1))
+    for read in (
+        lambda: validate_table(NoEstimator(), cells[:, None]),
+        lambda: validate_table(NoEstimator(), rows, cells),
+        lambda: validate_table(NoEstimator(), rows, cells, y_numeric=True),
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            read()
+        error = caught.value
+        while error is not None:
+            assert "4711" not in str(error)
+            error = error.__cause__ or error.__context__

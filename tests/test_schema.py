@@ -314,6 +314,10 @@ WRONG_FILES = {
     "listed days": ("[columns.d]\ncategories = [2020-01-01, 2020-01-02]", "column 'd': .*a date"),
     "a rule that is no table": ("never = 3\n[columns.a]", "write ..never.. above"),
     "a rule of another column": ("[columns.a]\n[[never]]\nb = [0, 1]", "never names column 'b'"),
+    "a position in two forms": (
+        "[[columns]]\nlow = 0\nhigh = 1\n" * 2 + "[[never]]\n0 = [0, 1]\n1 = [0, 0.5]\n01 = [0, 1]",
+        "never names column '01'",
+    ),
     "a rule of all columns": ("[all_columns]\n[[never]]\n0 = [0, 1]", "describe each"),
     "another word for extra columns": ('extra_columns = "keep"\n[columns.a]', "extra_columns must"),
 }

@@ -126,7 +126,8 @@ def read_table(X: Any) -> NDArray | Table:
         return Table([read_column(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])])
     if isinstance(X, Sequence) and not isinstance(X, str | bytes):
         return _read_rows(X)
-    if hasattr(X, "to_pylist") or hasattr(X, "to_numpy"):
+    is_column = hasattr(X, "to_pylist") or hasattr(X, "to_numpy")
+    if is_column and len(getattr(X, "shape", ())) < 2:  # arrays of other libraries have it, too
         return read_column(X)
     return _unmasked(np.asanyarray(X))
 

@@ -681,8 +681,9 @@ class TableSchema:
         known = cls(columns, extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
-        if known.names is None:  # a file has words for the positions of columns
-            never = [{int(k) if k.isdecimal() else k: one[k] for k in one} for one in never]
+        if known.names is None:  # a file has words for the positions of columns, one for each
+            places = {str(j): j for j in range(len(known.columns))}
+            never = [{places.get(k, k): one[k] for k in one} for one in never]
         return known.ruling_out(list(map(known._combination, never)))
 
     @classmethod

@@ -161,11 +161,26 @@ def read_each(cells: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
     return list(map(once, cells))
 
 
+def _told_by_cells(read: Callable[[], T]) -> T:
+    """Return what `read` does. A cell may be any object, and what it raises may quote it."""
+    try:
+        return read()
+    except CellError:
+        raise
+    except Exception:
+        pass
+    raise CellError(OBJECTS, "object")
+
+
 # ---- numbers
 
 
 def numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
     """Return the float64 that is closest to each cell, as `exact_numbers` does."""
+    return _told_by_cells(lambda: _numbers_of_objects(column))
+
+
+def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
     cells = column.ravel().tolist()
     examples = {type(cell): cell for cell in cells}
     # One cell of each type: what is wrong is a matter of types, and tables have many cells.
@@ -321,7 +336,9 @@ def plain_labels(column: NDArray) -> list[Any]:
     cells = column.tolist()
     if column.dtype.kind in "biu":
         return list(map(int, cells))
-    return [cell if type(cell) is int else plain_label(cell) for cell in cells]
+    return _told_by_cells(
+        lambda: [cell if type(cell) is int else plain_label(cell) for cell in cells]
+    )
 
 
 def plain_label(cell: Any) -> Any:

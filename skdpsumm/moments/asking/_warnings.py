@@ -6,6 +6,7 @@ All of them look at the release alone, which costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -149,12 +150,8 @@ def warn_of_the_wide(
     is_open, is_spread = found._part_of_possible(width) > 0.5, width > spread
     wide = np.flatnonzero(is_open | is_spread)
     if len(wide):
-        named = found._labels_of_entries() if found.axes else {}
-        names = found._names() if found.shape else ["this answer"]
-        about = [
-            " and ".join(f"{axis} = {own[k]}" for axis, own in named.items()) or names[k]
-            for k in wide
-        ]
+        names = _entries(found)
+        about = list(dict.fromkeys(names[k] for k in wide))
         limit = "half of what is possible"
         limit += ", or than two standard deviations of the column" * bool(is_spread.any())
         message = (
@@ -206,6 +203,19 @@ def warn_of_the_clipped(
                 "does not cover it.",
                 AnswerWarning,
             )
+
+
+def _entries(found: Estimate) -> list[str]:
+    """Return what each entry is called; a matrix has each pair twice."""
+    if found.axes:
+        named = found._labels_of_entries()
+        return [
+            " and ".join(f"{axis} = {label}" for axis, label in zip(named, labels, strict=True))
+            for labels in zip(*named.values(), strict=True)
+        ]
+    if found._is_named():
+        return [" with ".join(sorted({*labels})) for labels in product(*found.labels)]
+    return [f"output {k}" for k in range(found._value.size)] if found.shape else ["this answer"]
 
 
 def first_of(names: Sequence[str], most: int = 3) -> str:

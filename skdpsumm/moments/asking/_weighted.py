@@ -137,16 +137,21 @@ class GroupedRows(Rows):
         """
         # The lowest value is where the first rows are, not where there are none yet.
         levels = np.maximum(levels, ROUNDING)
-        codes, order = self.of_present(values).codes, np.argsort(values, axis=1, kind="stable")
-        ordered = np.take_along_axis(values, order, axis=1)
-        found = np.full((len(self.weights), self.n_groups, len(levels)), np.nan)
-        for g in range(self.n_groups):
-            own = np.where(codes == g, self.weights, 0.0)
-            own = np.take_along_axis(own, np.broadcast_to(order, own.shape), axis=1)
-            curves = np.maximum.accumulate(np.cumsum(own, axis=1), axis=1)
-            for k in np.flatnonzero(curves[:, -1] > 0).tolist():
-                place = np.searchsorted(curves[k], levels * curves[k, -1] * (1 - ROUNDING))
-                found[k, g] = ordered[k % len(ordered), np.minimum(place, self.n - 1)]
+        codes, values = np.broadcast_arrays(self.of_present(values).codes, values)
+        order = np.lexsort((values, codes))  # the rows of a group follow one another
+        codes, values = (np.take_along_axis(one, order, axis=1) for one in (codes, values))
+        weights = np.take_along_axis(self.weights, np.broadcast_to(order, self.weights.shape), 1)
+        found = np.full((len(weights), self.n_groups, len(levels)), np.nan)
+        for k, (own, at) in enumerate(zip(codes, values, strict=True)):
+            tables = np.arange(k, len(weights), len(codes))  # all, where rows are alike in these
+            ends = np.searchsorted(own, np.arange(self.n_groups + 1))
+            for g in np.flatnonzero(np.diff(ends)).tolist():
+                rows = slice(ends[g], ends[g + 1])
+                curves = np.maximum.accumulate(np.cumsum(weights[tables, rows], axis=1), axis=1)
+                for t, curve in zip(tables, curves, strict=True):
+                    if curve[-1] > 0:
+                        place = np.searchsorted(curve, levels * curve[-1] * (1 - ROUNDING))
+                        found[t, g] = at[rows][np.minimum(place, len(curve) - 1)]
         return found
 
 
@@ -330,15 +335,17 @@ def kept_functions(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[slice, 
     pairs = list(combinations_with_replacement(numbers, 2)) if few else []
     n_first = 1 + sum(len(encoded(column, own[0, :1])) for column, own in known)
     step = max(2**18 // (rows.n * (n_first + len(pairs))), 1)
+    is_alike = all(len(own) == 1 for _, own in known)
     for start in range(1, len(rows.weights), step):
         block = slice(start, start + step)
-        parts = [
-            encoded(column, own[block]) if one is None else one
-            for one, (column, own) in zip(shared, known, strict=True)
-        ]
-        found = [np.ones(rows.n), *(one for part in parts for one in part)]
-        found += [parts[a][0] * parts[b][0] for a, b in pairs]
-        functions = np.stack(np.broadcast_arrays(*map(np.atleast_2d, found)), axis=1)
+        if start == 1 or not is_alike:
+            parts = [
+                encoded(column, own[block]) if one is None else one
+                for one, (column, own) in zip(shared, known, strict=True)
+            ]
+            found = [np.ones(rows.n), *(one for part in parts for one in part)]
+            found += [parts[a][0] * parts[b][0] for a, b in pairs]
+            functions = np.stack(np.broadcast_arrays(*map(np.atleast_2d, found)), axis=1)
         yield block, functions, n_first
 
 

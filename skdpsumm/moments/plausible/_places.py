@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from itertools import permutations
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -578,9 +578,9 @@ class InsideCells:
         self._shifts = np.concatenate([even.astype(np.float32), drawn], axis=1)
         # What neighbours tell of a pair that nobody counted is a part of its interaction.
         self._along = [
-            (k, other, self._coupling(k, other))
-            for k, other in permutations(self.loose, 2)
-            if model.counts_together((places[k].j, places[other].j))
+            self._pair(a, b)
+            for a, b in combinations(self.loose, 2)
+            if model.counts_together((places[a].j, places[b].j))
         ]
         others = [k for k in range(len(places)) if k not in self.loose]
         self._beside = {k: [self._other(k, other) for other in others] for k in self.loose}
@@ -602,11 +602,12 @@ class InsideCells:
 
     def _quantiles(self, block: slice) -> dict[int, Floats]:
         """Return at which quantiles of their cells the rows of some tables lie."""
-        even = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
-        u = dict(even)
-        for k, other, (odds, start, share) in self._along:
-            rank = start + share * even[other]
-            u[k] = plackett_quantiles(u[k], rank, odds[block][:, self._code[k]])
+        u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
+        for (a, of_a), (b, of_b) in self._along:
+            between = (u[a] + u[b]) % 1.0  # even, and independent of either
+            u[b] = self._coupled(b, of_b, u[b], between, block)
+            # Of two that both went along with what the other one was, each would take its place.
+            u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
         for k in self.loose:
             slope = np.zeros_like(u[k])
             for own, coin, *_ in self._beside[k]:
@@ -617,11 +618,36 @@ class InsideCells:
                 u[k] = at_a_jump(u[k], place[block, *cells], first[block, *cells])
         return u
 
-    def _coupling(self, k: int, other: int) -> tuple:
+    def _coupled(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
+        """Return quantiles that go along with those of another column in the same unit."""
+        odds, start, share = how
+        return plackett_quantiles(u, start + share * other, odds[block][:, self._code[k]])
+
+    def _ranks(self, u: Floats) -> Floats:
+        """Return where in its unit each row is by its quantile, from 0 to 1."""
+        order = np.argsort(u.reshape(len(u), -1, self._m), axis=2)
+        found, ranks = np.empty_like(u), (np.arange(self._m, dtype=u.dtype) + 0.5) / self._m
+        np.put_along_axis(found.reshape(order.shape), order, ranks[None, None], axis=2)
+        return found
+
+    def _pair(self, a: int, b: int) -> tuple[tuple[int, tuple], tuple[int, tuple]]:
+        """Return how two numbers go up and down together, the one that goes along last first.
+
+        Of the other one neighbours tell less.
+        """
+        expected, told = {}, {}
+        for k, other in ((a, b), (b, a)):
+            i, j = self._places[k].j, self._places[other].j
+            expected[k] = correlation(self._model, i, j)
+            told[k] = np.maximum(self._model.table((i,)), 0.0) @ expected[k][0] ** 2
+        if told[b] > told[a]:
+            a, b = b, a
+        return (a, self._coupling(a, b, expected[a])), (b, self._coupling(b, a, expected[b]))
+
+    def _coupling(self, k: int, other: int, expected: Floats) -> tuple:
         """Let a number go up and down inside its cells with another one, across the other's."""
-        pair = self._places[k].j, self._places[other].j
-        odds = drawn_odds(correlation(self._model, *pair), self._n_tables, self._rng)
-        start, share = conditional_shares(self._model, *pair)
+        odds = drawn_odds(expected, self._n_tables, self._rng)
+        start, share = conditional_shares(self._model, self._places[k].j, self._places[other].j)
         cells = self._code[k], self._code[other]
         return tuple(one.astype(np.float32) for one in (odds, start[cells], share[cells]))
 
