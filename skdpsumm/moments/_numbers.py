@@ -103,3 +103,6 @@ POINTS_PER_INPUT = 10
 # Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
 # was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
 LEAST_SHARE_EXPLAINED = 0.5
+# A table has at least this part of the model's curvature in any direction: noise leaves rare
+# categories none, and then a step would be anything.
+LEAST_CURVATURE = 0.25
