@@ -1,7 +1,6 @@
 """The main job on bundled data: one release of a table, and what it answers.
 
-With a command: what a sketch file promises, or what a ledger's file has spent (`show`); what each
-release of some that are planned may cost (`plan`).
+With the command `show`: what a sketch file promises, or what a ledger's file has spent.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from skdpsumm import (
     PrivateSketch,
 )
 from skdpsumm._computing import one_blas_thread
-from skdpsumm.privacy._ledger import LedgerDataset
 
 # What such measurements can be is public. The ranges are not read off these data.
 SCHEMA = {"mean radius": (5, 30), "mean concavity": (0, 0.5), "diagnosis": ["benign", "malignant"]}
@@ -106,32 +104,20 @@ def show(path: Path) -> None:
         told = "{id}. {time:.10} {dataset}: {label}, epsilon={epsilon:.4g}".format(**entry)
         print(told + " (simulated)" * entry["simulated"])
     for name in sorted({"default", *(entry["dataset"] for entry in ledger.entries())}):
-        epsilon, delta = LedgerDataset(ledger, name).remaining
+        epsilon, delta = ledger.dataset(name).remaining
         print(f"Left for one more release of {name!r}: epsilon={epsilon:.4g} at delta={delta:.3g}")
-
-
-def plan(path: Path, n_releases: int) -> None:
-    """Tell what each of so many equal releases may cost, under the cap of a ledger's file."""
-    each = PrivacyLedger.open(path).plan(n_releases)
-    if each.epsilon == 0:
-        sys.exit(f"{path}: the budget is spent. No release can follow under this cap.")
-    print(f"{n_releases} x epsilon={each.epsilon:.4g} at delta={each.delta:.3g}")
 
 
 def main() -> None:
     """Do the job, or what a command says."""
     parser = argparse.ArgumentParser(prog="python -m skdpsumm", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("."), help="folder for the file")
-    commands = parser.add_subparsers(dest="command")
-    for command in (show, plan):
-        commands.add_parser(command.__name__, help=command.__doc__).add_argument("file", type=Path)
-    commands.choices["plan"].add_argument("n_releases", type=int)
+    command = parser.add_subparsers(dest="command").add_parser("show", help=show.__doc__)
+    command.add_argument("file", type=Path)
     given = parser.parse_args()
     try:
         if given.command == "show":
             return show(given.file)
-        if given.command == "plan":
-            return plan(given.file, given.n_releases)
         import pandas  # noqa: F401
     except (OSError, ValueError) as error:
         sys.exit(str(error))

@@ -139,15 +139,12 @@ def on_partitions(
     """
     from dask import delayed
 
-    # Keys are random, not hashes of content: no two computations are ever taken for one.
-    sent = delayed(shared, name=_key("shared"), pure=False, traverse=False)
+    # Nothing is pure: keys are random, not hashes of content, and no two computations are ever
+    # taken for one.
+    sent = delayed(shared, pure=False, traverse=False)
     run = delayed(_guarded, pure=False, traverse=False)
-    name = f"skdpsumm{task.__name__}"
     extras = [(item,) for item in own] if len(own) else [()] * len(parts)
-    return [
-        run(task, part, sent, *extra, dask_key_name=_key(name))
-        for part, extra in zip(parts, extras, strict=True)
-    ]
+    return [run(task, part, sent, *extra) for part, extra in zip(parts, extras, strict=True)]
 
 
 def cut_and_joined(
@@ -168,14 +165,8 @@ def cut_and_joined(
         As in `on_partitions`.
     n_cuts : int
     """
-    from dask import delayed
-
-    pick = delayed(_guarded, pure=False, traverse=False)
     cuts = on_partitions(cut, parts, shared, own)
-    pieces = [
-        [pick(getitem, found, i, dask_key_name=_key("skdpsumm_pick")) for found in cuts]
-        for i in range(n_cuts)
-    ]
+    pieces = [on_partitions(getitem, cuts, i) for i in range(n_cuts)]
     return on_partitions(join, pieces, shared)
 
 
@@ -242,9 +233,3 @@ def _guarded(task: Callable[..., Any], rows: Any, shared: Any, *own: Any) -> Any
             f"A worker failed on a partition: {kind.__name__}. Compute the partitions by "
             "themselves to see why.",
         )
-
-
-def _key(name: str) -> str:
-    from uuid import uuid4
-
-    return f"{name}-{uuid4().hex}"

@@ -36,7 +36,7 @@ class Bug(NamedTuple):
 # fmt: off
 PLANTED = {
     "tests/test_step_budget.py::test_no_path_costs_more_when_rows_are_replaced": [
-        ("replaced_forgets_choices", "skdpsumm/privacy/_filter.py", "math.sqrt(2 * (1 + most_chosen))", "math.sqrt(2)"),
+        ("replaced_forgets_choices", "skdpsumm/privacy/_filter.py", "math.sqrt(2 * (1 + self.most_chosen))", "math.sqrt(2)"),
     ],
     "tests/test_step_budget.py::test_no_path_costs_more_than_the_claim": [
         ("filter_tolerant", "skdpsumm/privacy/_filter.py",

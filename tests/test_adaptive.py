@@ -281,8 +281,8 @@ def test_a_ledger_of_replaced_rows_pays_for_choices_that_can_be(n_columns, targe
 
 
 def test_a_ledger_is_asked_for_choices_before_the_rows_are_read():
-    budget = StepBudget(epsilon=1.0, delta=1e-6, most_values=1)
-    epsilon = budget.cost_when_replaced(0.02).epsilon(1e-5)
+    budget = StepBudget(epsilon=1.0, delta=1e-6, most_values=1, most_chosen=0.02)
+    epsilon = budget.cost_when_replaced.epsilon(1e-5)
     ledger = PrivacyLedger(epsilon=epsilon, delta=1e-5, adjacency="replace_one")
     AdaptiveSketcher([(0, 1)] * 7, ledger=ledger).check_budget()
     with pytest.raises(BudgetExceededError):

@@ -56,7 +56,7 @@ def test_depth_and_numbers_are_held_to_their_limits():
     assert len(read_json(f"[{few}]".encode())) == MOST_VALUES - 1
     for read, text in ((read_json, b"[%s]"), (parse_toml, "a = [1, %s]")):
         digits = "9" * 5000
-        with pytest.raises(ValueError, match="more than 4,300 digits"):
+        with pytest.raises(ValueError, match="4300 digits"):
             read(text % (digits if isinstance(text, str) else digits.encode()))
     most = _bounded.MOST_CONTAINERS
     for text in (many, "[]" + ",[]" * most, '{"":0}' + ',{"":0}' * most):

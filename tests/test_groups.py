@@ -215,4 +215,4 @@ class TestLedgers:
         refused("max_rows_per_group", of_groups.dataset("d").charge, PureDP(0.1))
         with pytest.raises(BudgetExceededError):
             of_groups.check(PrivacyGuarantee(PureDP(9.0), unit="one group"))
-        refused('unit must be "row" or "group"', PrivacyLedger, epsilon=1, unit="person")
+        refused("'unit' parameter", PrivacyLedger, epsilon=1, unit="person")

@@ -206,8 +206,8 @@ def charge_all(ledger, mechanisms, names):
         ledger.dataset(name, partition="region")
     rows = {"north": [], "south": []}
     for mechanism, name in zip(mechanisms, names, strict=True):
-        refused = is_refused(ledger, mechanism, dataset=name)
-        assert try_to_charge(ledger, mechanism, dataset=name) is not refused
+        refused = is_refused(ledger.dataset(name), mechanism)
+        assert try_to_charge(ledger.dataset(name), mechanism) is not refused
         for region, paid in rows.items():
             if not refused and name in (region, "default", "c"):
                 paid.append(mechanism)
@@ -384,7 +384,7 @@ def test_a_data_set_keeps_its_partition():
     ledger.dataset("north", partition="region")
     assert ledger.dataset("north").partition == "region"
     refused(r"'age'.*'region'.*another name", ledger.dataset, "north", partition="age")
-    ledger.charge(PureDP(0.1), dataset="late")
+    ledger.dataset("late").charge(PureDP(0.1))
     refused("another name", ledger.dataset, "late", partition="region")
 
 
@@ -394,13 +394,13 @@ def test_a_data_set_keeps_its_partition():
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"epsilon": 0}, "epsilon must be .* got 0"),
-        ({"epsilon": math.nan}, "epsilon must be"),
-        ({"epsilon": "1"}, "epsilon must be"),
-        ({"epsilon": 1, "delta": 1}, "delta must be .* got 1"),
-        ({"epsilon": 1, "delta": None}, "delta must be"),
-        ({"epsilon": 1, "adjacency": "zero_out"}, "adjacency must be"),
-        ({"epsilon": 1, "accountant": "pld"}, "accountant must be"),
+        ({"epsilon": 0}, "'epsilon' parameter .* Got 0"),
+        ({"epsilon": math.nan}, "'epsilon' parameter"),
+        ({"epsilon": "1"}, "'epsilon' parameter"),
+        ({"epsilon": 1, "delta": 1}, "'delta' parameter .* Got 1"),
+        ({"epsilon": 1, "delta": None}, "'delta' parameter"),
+        ({"epsilon": 1, "adjacency": "zero_out"}, "'adjacency' parameter"),
+        ({"epsilon": 1, "accountant": "pld"}, "'accountant' parameter"),
         ({"epsilon": 1, "accountant": "gdp"}, "needs delta > 0"),
     ],
 )
@@ -413,17 +413,15 @@ def test_parameters_are_checked(settings_, message, tmp_path):
 def test_names_and_labels_are_short_and_printable(text):
     ledger = PrivacyLedger(epsilon=1.0)
     for use in (
-        lambda: ledger.charge(PureDP(0.1), dataset=text),
         lambda: ledger.charge(PureDP(0.1), label=text),
-        lambda: ledger.check(PureDP(0.1), dataset=text),
         lambda: ledger.dataset(text),
         lambda: ledger.dataset("a", partition=text),
     ):
-        refused(r"(may have 200|be printed).*Nothing was charged", use)
+        refused(r"to 200 printable characters.*Nothing was charged", use)
     refused("mechanism must be", ledger.charge, 0.1)
-    refused("dataset must be a non-empty string", ledger.charge, PureDP(0.1), dataset="")
+    refused("name must be a text of 1 to 200", ledger.dataset, "")
     assert ledger.entries() == []
-    assert ledger.charge(PureDP(0.1), dataset="x" * 200, label="y" * 200) == 1
+    assert ledger.dataset("x" * 200).charge(PureDP(0.1), label="y" * 200) == 1
 
 
 def test_a_cost_that_no_entry_can_hold_is_not_charged():
@@ -517,7 +515,7 @@ def test_a_locked_file_times_out(tmp_path, monkeypatch):
     other = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert ledger.spent.epsilon == 0
-    refused("Nothing was charged", ledger.charge, PureDP(0.5), error=TimeoutError)
+    refused("End the process that holds it", ledger.charge, PureDP(0.5), error=TimeoutError)
     other.close()
     assert ledger.charge(PureDP(0.5)) == 1
 
@@ -623,9 +621,9 @@ def test_an_interrupt_within_a_charge_leaves_a_true_ledger(
         patch.setattr(owner, step, interrupt)
         interrupted = name or step != "_write"  # memory is not written
         with pytest.raises(KeyboardInterrupt) if interrupted else contextlib.nullcontext():
-            ledger.charge(PureDP(1.0), dataset="new")
+            ledger.dataset("new").charge(PureDP(1.0))
     n_now = len(ledger.entries())
     assert n_now == 2 + (not interrupted)
     assert ledger.spent.epsilon == n_now
-    assert ledger.charge(PureDP(1.0), dataset="new") == n_now + 1
+    assert ledger.dataset("new").charge(PureDP(1.0)) == n_now + 1
     assert len(ledger.entries()) == n_now + 1

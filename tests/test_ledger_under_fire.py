@@ -331,13 +331,28 @@ def test_a_file_that_cannot_be_written_is_read_but_not_charged(open_folder, clos
         ledger.check(PureDP(PRICE))
         try:
             ledger.charge(PureDP(PRICE))
-        except PermissionError as error:
-            os._exit(7 if "Nothing was charged" in str(error) else 8)
+        except OSError as error:
+            os._exit(7 if "Make" in str(error) and "Nothing may be released" in str(error) else 8)
 
     assert ended(in_child(as_nobody(work))) == 7
     os.chmod(open_folder, 0o777)
     assert is_sound(path)
     assert len(ledger.entries()) == 1
+
+
+@forks
+def test_a_folder_that_is_closed_takes_no_new_ledger(open_folder):
+    path = os.path.join(open_folder, "ledger")
+    os.chmod(open_folder, 0o555)
+
+    def work():
+        try:
+            PrivacyLedger(path, epsilon=4.0)
+        except PermissionError as error:
+            os._exit(7 if f"{path} cannot" in str(error) and "folder writable" in str(error) else 8)
+
+    assert ended(in_child(as_nobody(work))) == 7
+    assert os.listdir(open_folder) == []
 
 
 # ------------------------------------------------------------------- other versions, other bytes

@@ -300,7 +300,7 @@ def a_ledger():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     ledger.charge(GaussianDP(0.2), label="means")
     claim = PrivacyGuarantee(GaussianDP(0.1), simulated=True)
-    ledger.charge(claim, label="counts", dataset="north")
+    ledger.dataset("north").charge(claim, label="counts")
     return ledger
 
 

@@ -254,7 +254,7 @@ def test_a_table_that_memory_does_not_hold_tells_no_size(monkeypatch):
 
 def test_a_refusal_tells_of_the_price_in_a_ledger():
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-    with pytest.raises(BudgetExceededError, match="price of a search with epsilon=1"):
+    with pytest.raises(BudgetExceededError, match="counts a search as more than its epsilon"):
         search(LEARNER, {}, epsilon=1.0, ledger=ledger).fit(X, Y)
     assert ledger.entries() == []
 

@@ -193,7 +193,7 @@ def test_no_path_costs_more_than_the_claim(steps, log_epsilon, log_delta):
 def test_no_path_costs_more_than_a_pure_epsilon(steps, log_epsilon, replaced):
     epsilon = math.exp(log_epsilon)
     budget, _, spent = paid(lambda: build(epsilon, 0.0), steps, replaced)
-    claim = budget.cost_when_replaced(1.0) if replaced else budget.mechanism
+    claim = budget.cost_when_replaced if replaced else budget.mechanism
     assert claim == PureDP(2 * epsilon if replaced else epsilon)
     assert claim.epsilon0 * (1 - 1e-10) <= spent <= claim.epsilon0
 
@@ -219,27 +219,22 @@ def test_the_slack_is_of_all_values_and_within_the_reserve(epsilon, most_values)
 @given(STEPS, st.floats(-4, 2), st.floats(0, 1))
 def test_no_path_costs_more_when_rows_are_replaced(steps, log_epsilon, most_chosen):
     def held():
-        budget = build(math.exp(log_epsilon))
-        budget.cost_when_replaced(most_chosen)
-        return budget
+        return build(math.exp(log_epsilon), most_chosen=most_chosen)
 
     budget, _, square = paid(held, steps, replaced=True)
-    claim = budget.cost_when_replaced(most_chosen)
+    claim = budget.cost_when_replaced
     assert math.fsum(budget._spent_on_choices) <= most_chosen + 1e-12
     assert square <= claim.mu**2
     assert claim.epsilon(1e-6) <= budget.mechanism.group(2).epsilon(1e-6) * (1 + 1e-9)
 
 
 def test_choices_are_held_to_what_was_said():
-    budget = build()
-    budget.cost_when_replaced(0.3)
-    budget.cost_when_replaced(0.5)  # the smallest counts
+    budget = build(most_chosen=0.3)
     choose(budget, 0.2)
     count(budget, 0.5)
     refused("Choices may take", choose, budget, 0.2, error=BudgetExceededError)
     choose(budget, 0.1)
-    refused("larger share", budget.cost_when_replaced, 0.2, error=BudgetExceededError)
-    refused("most_chosen", budget.cost_when_replaced, 1.5)
+    refused("most_chosen", build, most_chosen=1.5)
 
 
 # ------------------------------------------------------------------------- nothing is uncounted
@@ -338,7 +333,7 @@ def test_without_noise_choices_are_the_best_and_counts_are_exact():
     budget = build(np.inf, 1e-6)
     assert budget.is_silent
     assert isinstance(budget.mechanism, Unprotected)
-    assert isinstance(budget.cost_when_replaced(0.5), Unprotected)
+    assert isinstance(budget.cost_when_replaced, Unprotected)
     assert choose(budget, 0.1, [1, 3, 2]) == 1
     noisy, std = budget.count(np.array([[1.5, 2.0]]), l1=1, l2=1, share=0.1)
     assert (noisy.tolist(), std) == ([[1.5, 2.0]], 0.0)

@@ -156,16 +156,12 @@ def last_step(estimator: Any) -> Any:
 # ---- what a candidate may be
 
 
-def schema_of(estimator: Any) -> TableSchema | None:
+def schemas_of(estimator: Any) -> list[TableSchema | None]:
     """Return the schema through which an estimator reads the table, None for finite numbers.
 
     It is that of the first step, which meets the table: of the learner, or a `PublicVectorizer`.
+    The schemas of later steps follow.
     """
-    return schemas_of(estimator)[0]
-
-
-def schemas_of(estimator: Any) -> list[TableSchema | None]:
-    """Return the same, and the schemas of the steps after the first."""
     steps = [*_steps_before(estimator), last_step(estimator)]
     first, *later = (as_schema(getattr(step, "schema", None)) for step in steps)
     return [first, *(schema for schema in later if schema is not None)]
@@ -188,15 +184,6 @@ def check_steps(estimator: Any) -> None:
             )
 
 
-def check_same_schema(candidate: Any, estimator: Any) -> None:
-    """Raise ValueError for a candidate that reads the table, or a later step, through another."""
-    if schemas_of(candidate) != schemas_of(estimator):
-        raise ValueError(
-            "A search reads the table through one schema, for all candidates. Set schema on the "
-            "estimator, and leave it out of param_distributions."
-        )
-
-
 def _steps_before(estimator: Any) -> list[Any]:
     """Return the steps before the learner that do something."""
     steps = [step for _, step in estimator.steps[:-1]] if isinstance(estimator, Pipeline) else []
@@ -215,16 +202,6 @@ def seeded(estimator: Any, seed: int) -> Any:
     last = {k: k.split("__")[-1] for k in given}
     loud = [k for k in given if last[k] in _QUIET and given[k] not in (None, False)]
     return clone(estimator).set_params(**missing, **{k: _QUIET[last[k]] for k in loud})
-
-
-def cost_of(step: Any) -> Any:
-    """Return what a fitted step says that it cost."""
-    if not isinstance(getattr(step, "privacy_", None), PrivacyGuarantee):
-        raise ValueError(
-            f"{type(step).__name__} has no privacy_ after fit, so the search has no price: take a "
-            "private learner of skdpsumm."
-        )
-    return step.privacy_.mechanism
 
 
 def hides_simulation(learner: Any) -> bool:
@@ -444,7 +421,11 @@ class Rehearsal:
         curvature: below some epsilon the learner refuses.
         """
         check_steps(candidate)
-        check_same_schema(candidate, self.search.estimator)
+        if schemas_of(candidate) != schemas_of(self.search.estimator):
+            raise ValueError(
+                "A search reads the table through one schema, for all candidates. Set schema on "
+                "the estimator, and leave it out of param_distributions."
+            )
         high = self.plan.epsilon
         try:
             found, excess = self._fitted(candidate, high)
@@ -484,16 +465,20 @@ class Rehearsal:
         found = clone(candidate).set_params(**named)
         trial = clone(found)
         learner = PublicSteps.fitted(trial, self.public).fit_public(trial)
-        cost = cost_of(learner)
         self._check_learner(learner)
         if np.shape(trial.predict(self.public.X)) != (len(self.public.X),):
             raise ValueError(f"{type(trial).__name__} must predict one value per row.")
-        return found, self.plan.excess(cost)
+        return found, self.plan.excess(learner.privacy_.mechanism)
 
     # ---- what cannot be the result of a search
 
     def _check_learner(self, step: Any) -> None:
         name = type(step).__name__
+        if not isinstance(getattr(step, "privacy_", None), PrivacyGuarantee):
+            raise ValueError(
+                f"{name} has no privacy_ after fit, so the search has no price: take a private "
+                "learner of skdpsumm."
+            )
         if hides_simulation(step):
             raise ValueError(
                 f"fit of {name} begins a simulation: begin it around the fit of the "

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import progress, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_has, inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions
-from ..privacy import NoiseWarning, PrivacyGuarantee
+from ..privacy import BudgetExceededError, NoiseWarning, PrivacyGuarantee, PrivacyLedger
 from ..privacy._best_of import StoppingLaw
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._noise import derived_seed, load_noise, secret_generator
@@ -43,13 +43,12 @@ from ._candidate import (
     alike,
     check_steps,
     last_step,
-    schema_of,
     schemas_of,
     set_claim,
 )
 from ._public_rows import PublicRows, TableForm
 from ._run import SCORES, ChoiceNoise, PrivateScore, Result, Table, groups_held_out, labels_of, run
-from ._stopping import ETAS, RunPlan, check_ledger, in_ledger, plan_runs, stopping
+from ._stopping import ETAS, RunPlan, plan_runs, stopping
 
 
 @dataclass(frozen=True, repr=False)
@@ -350,13 +349,14 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         plan = self._plan(float(self.epsilon))
         score = self._make_score(plan)
         size, held_out = score.high - score.low, float(self.holdout) * float(n_samples)
+        ledger = PrivacyLedger(epsilon=math.inf, delta=float(self.delta))
         return {
             "noise": score.noise_std / held_out,
             "size": size,
             "difference": score.told_apart(held_out),
             "n_samples": score.rows_to_tell / float(self.holdout),
             "epsilon_of_fit": plan.epsilon_of_fit(float(self.holdout), float(self.delta)),
-            "epsilon_in_ledger": in_ledger(plan, float(self.delta)),
+            "epsilon_in_ledger": ledger.price(plan.total).epsilon,
         }
 
     def _draft(
@@ -430,16 +430,20 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         clone(self.estimator).set_params(**dict.fromkeys(choices.names))  # raises for unknown names
         leaf.check(self.estimator, choices.names)
         check_steps(self.estimator)
-        schema_of(self.estimator)  # which raises for what is none
+        schemas_of(self.estimator)  # which raises for what is none
         leaf.settings(self.estimator, None, self.adjacency, self.max_rows_per_group)  # which raises
         return leaf, choices, self._make_score(self._plan(float(self.epsilon)))
 
     def _ask_ledger(self) -> None:
-        if self.ledger is not None:
-            budget = float(self.epsilon), float(self.delta)
-            total = plan_runs(self._law(), *budget).total
-            claim = PrivacyGuarantee(total, self.adjacency, unit=self._unit)
-            check_ledger(self.ledger, claim, *budget)
+        if self.ledger is None:
+            return
+        try:
+            self._ask(self._plan(float(self.epsilon)).total)
+        except BudgetExceededError as error:
+            raise BudgetExceededError(
+                f"{error} With delta > 0, a ledger counts a search as more than its epsilon: "
+                "`expected_noise` tells how much."
+            ) from None
 
     def _law(self) -> StoppingLaw:
         return stopping(self.distribution, self.expected_trials)
@@ -478,7 +482,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         check_computed(X)
         names = column_names(X)  # which raises for labels that are neither words nor positions
         X = to_pandas(X) if is_arrow(X) else X
-        schema = schema_of(self.estimator)
+        schema = schemas_of(self.estimator)[0]
         options = {"schema": schema, "y_numeric": numeric, "ensure_min_samples": 2}
         cells, y = validate_table(self, X, y, **options)
         like = rows_of(X, slice(0, 0)) if is_frame(X) else np.empty((0, self.n_features_in_))

@@ -51,11 +51,6 @@ class Table:
     averages: bool = False
 
     @property
-    def trained_on(self) -> NDArray[np.int64]:
-        """The positions of the rows to train on."""
-        return np.flatnonzero(~self.held_out)
-
-    @property
     def scored(self) -> NDArray[np.int64]:
         """The positions of the rows held out."""
         return np.flatnonzero(self.held_out)
@@ -72,10 +67,6 @@ class Table:
         """How many scores are summed: of rows, or of groups that count once."""
         counted = self.counted
         return len(self.scored) if counted is None else len(np.unique(counted))
-
-    def rows_as_given(self) -> list[Any]:
-        """Return the rows held out, one table each."""
-        return [_rows_of(self.X, [i]) for i in self.scored]
 
     def scored_rows(self, learner: Any, values: Any, good: NDArray[np.bool_]) -> list[Any]:
         """Return the rows held out, as a learner takes them; None for those that are not good.
@@ -161,15 +152,17 @@ def _fit_and_score(
     try:
         steps = PublicSteps.fitted(estimator, public)
         values, good = steps(table.X)
-        train = table.trained_on
+        train = np.flatnonzero(~table.held_out)
         groups = None if table.groups is None else labels_of(table.groups, train)
         # Coins may have held out all that the table has, and one unit more may not be held out.
         with tables_without_rows():
             learner = steps.fit_learner(estimator, _rows_of(values, train), table.y[train], groups)
         if not score.plan.excess(learner.privacy_.mechanism) <= 1 or hides_simulation(learner):
             return None
-        model = learner if score.predicts else estimator
-        rows = table.scored_rows(learner, values, good) if score.predicts else table.rows_as_given()
+        if score.predicts:
+            model, rows = learner, table.scored_rows(learner, values, good)
+        else:
+            model, rows = estimator, [_rows_of(table.X, [i]) for i in table.scored]
         return score.exact(model, rows, table.y[table.scored], table.counted)
     except Exception:  # whatever it is, it must not stop the search
         return None

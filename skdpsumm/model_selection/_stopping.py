@@ -1,4 +1,4 @@
-"""What a search and its base runs cost, and whether a ledger holds it.
+"""What a search and its base runs cost.
 
 The theorem on the best of a random number of private runs is in `skdpsumm.privacy._best_of`.
 """
@@ -8,18 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from scipy.optimize import brentq
 
-from ..privacy import (
-    BudgetExceededError,
-    GaussianDP,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    PureDP,
-    gdp_mu,
-)
+from ..privacy import GaussianDP, PureDP, gdp_mu
 from ..privacy._best_of import StoppingLaw
 from ..privacy._mechanisms import Mechanism, gdp_epsilon
 from ..privacy._noise import RESERVE, nominal_mechanism
@@ -79,8 +71,6 @@ class RunPlan:
         A run has a part of the rows, and its noise is larger by what K costs. Sums of rows grow
         with their number: fewer rows are as bad as more noise.
         """
-        if self.base.unprotected:
-            return math.inf
         if isinstance(self.base, GaussianDP):
             return GaussianDP(self.base.mu * (1 - holdout)).epsilon(delta)
         return self.epsilon * (1 - holdout)
@@ -115,41 +105,17 @@ def _plan_gaussian(law: StoppingLaw, epsilon: float, delta: float) -> RunPlan:
     delta_of_run = delta / (16 * law.mean)
     tail = RESERVE * delta_of_run * _SHARE_OF_RESERVE
 
-    def base(mu: float, scale: float) -> GaussianDP:
-        # A ledger has room for some sixty such searches.
-        room = RESERVE * scale / 64 / (law.slack(1e-9, 0.0)[0] / 1e-9)
-        return GaussianDP(mu, max(room, RESERVE * scale * _SHARE_OF_RESERVE), tail)
+    scale = min(epsilon, 1.0)
+    # A ledger has room for some sixty such searches.
+    room = RESERVE * scale / 64 / (law.slack(1e-9, 0.0)[0] / 1e-9)
+    log_ratio = max(room, RESERVE * scale * _SHARE_OF_RESERVE)
 
     def excess(log_mu: float) -> float:
-        total = law.price(base(math.exp(log_mu), min(epsilon, 1.0)))
+        total = law.price(GaussianDP(math.exp(log_mu), log_ratio, tail))
         return math.log(max(total.delta(epsilon), 1e-300) / delta)
 
     most = math.log(gdp_mu(epsilon, delta))
     mu = math.exp(brentq(excess, most - 30.0, most, xtol=1e-12)) * (1 - 1e-8)
     ideal = gdp_epsilon(mu, delta_of_run * (1 - RESERVE)) / (1 - RESERVE)
-    found = base(mu * (1 + _DISTANCE_FROM_ROOT), min(epsilon, 1.0))
+    found = GaussianDP(mu * (1 + _DISTANCE_FROM_ROOT), log_ratio, tail)
     return RunPlan(ideal * (1 - 1e-11), delta_of_run, found, law.price(found))
-
-
-def in_ledger(plan: RunPlan, delta: float) -> float:
-    """Return the epsilon that a ledger with the default accountant counts for a search."""
-    if plan.total.unprotected:
-        return math.inf
-    return PrivacyLedger(epsilon=math.inf, delta=delta).price(plan.total).epsilon
-
-
-# ---- whether a ledger holds a search
-
-
-def check_ledger(ledger: Any, claim: PrivacyGuarantee, epsilon: float, delta: float) -> None:
-    """Raise BudgetExceededError if a ledger cannot hold a search, and say what it costs there."""
-    try:
-        ledger.check(claim)
-    except BudgetExceededError as error:
-        if math.isinf(epsilon) or math.isfinite(claim.epsilon()):
-            raise
-        raise BudgetExceededError(
-            f"{error} That is the price of a search with epsilon={epsilon:g} and delta={delta:g} "
-            "in a ledger of Gaussian noise. With delta=0 a search counts as its epsilon, as long "
-            "as all other charges have delta=0."
-        ) from None

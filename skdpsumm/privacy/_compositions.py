@@ -152,8 +152,11 @@ class Composed(_Several, NearIdeal):
         return min(renyi_delta(self.renyi_divergence, epsilon), numerical)
 
     def _numerical(self) -> LossDistribution | None:
+        """Return what numerical accounting can say; None where that is nothing."""
         parts = [part.as_accountable() for part in self.parts]
-        return numerical([part for part in parts if part.loss_width > 0])
+        counts = list(Counter(part for part in parts if part.loss_width > 0).items())
+        step = _step(counts)
+        return LossDistribution(counts, step) if step <= 1.0 else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -305,17 +308,11 @@ class LossDistribution:
         return float(self._curve.get_delta_for_epsilon(epsilon - self._added))
 
 
-def numerical(parts: Sequence[Mechanism]) -> LossDistribution | None:
-    """Return what numerical accounting can say of a composition; None where that is nothing."""
-    if not all(math.isfinite(part.loss_width) for part in parts):
-        return None
-    counts = list(Counter(parts).items())
-    step = _step(counts)
-    return LossDistribution(counts, step) if step <= 1.0 else None
-
-
 def _step(counts: list[tuple[Mechanism, int]]) -> float:
-    """Return a distance of points that is fine, unless they would be too many."""
+    """Return a distance of points that is fine, unless they would be too many.
+
+    It is infinite where the losses of a part are not known.
+    """
     # Summed independent losses concentrate: beyond ten standard deviations hardly any is left.
     width = math.fsum(p.loss_width * min(n, 10 * math.sqrt(n)) for p, n in counts)
     pure = [p.epsilon(0.0) / 100 for p, _ in counts if math.isfinite(p.epsilon(0.0))]

@@ -36,12 +36,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected
+from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected, check_positive
 from ._noise import (
     SCALE_MARGIN,
     Discreteness,
     ScaledNoise,
-    check_lift,
     check_scale,
     exponential_choice,
     forked,
@@ -70,6 +69,8 @@ class StepBudget:
     most_values : int
         The largest number of values that are counted in all steps together. More of them cost no
         accuracy: their noise is drawn on a finer grid.
+    most_chosen : float, default=1.0
+        The largest share that choices take together, which decides on `cost_when_replaced`.
     noise_seed : int, default=None
         For simulations only; each step has a stream of its own. None draws from the operating
         system's entropy through OpenDP.
@@ -94,11 +95,19 @@ class StepBudget:
     """
 
     def __init__(
-        self, *, epsilon: float, delta: float, most_values: int, noise_seed: int | None = None
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        most_values: int,
+        most_chosen: float = 1.0,
+        noise_seed: int | None = None,
     ):
+        if not 0 <= most_chosen <= 1:
+            raise ValueError(f"most_chosen must be from 0 to 1, got {most_chosen!r}.")
         self.mechanism: Mechanism = nominal_mechanism(epsilon, delta)
         self.epsilon, self.delta = float(epsilon), float(delta)
-        self.most_values = max(int(most_values), 1)
+        self.most_values, self.most_chosen = max(int(most_values), 1), float(most_chosen)
         self.noise_seed = noise_seed
         if isinstance(self.mechanism, GaussianDP):
             self._mu = self.mechanism.mu
@@ -108,7 +117,6 @@ class StepBudget:
         self._spent: list[float] = []
         self._spent_on_choices: list[float] = []
         self._n_values = 0
-        self._most_chosen = 1.0
         self._pid = os.getpid()
         # Without the lock two threads could both take what is left.
         self._lock = threading.Lock()
@@ -246,26 +254,13 @@ class StepBudget:
         """
         self._gumbel_scale(sensitivity, share)
 
-    def cost_when_replaced(self, most_chosen: float) -> Mechanism:
-        """Return what the steps cost between neighbours that differ in the values of one row.
+    @property
+    def cost_when_replaced(self) -> Mechanism:
+        """What the steps cost between neighbours that differ in the values of one row.
 
         For steps whose sensitivities are those of a row more or less (or of a group of rows), and
         whose counts are of one-hot features: a row that is replaced leaves one cell and enters
         another, so that counts move by 2 l1 and sqrt(2) l2, and scores by twice the sensitivity.
-
-        Parameters
-        ----------
-        most_chosen : float
-            The largest share that choices take together. From now on the budget holds them to it.
-
-        Returns
-        -------
-        Mechanism
-
-        Raises
-        ------
-        BudgetExceededError
-            If choices have taken more already.
 
         Notes
         -----
@@ -280,41 +275,31 @@ class StepBudget:
         counts move by at most ``a + b`` (L1) and ``sqrt(a**2 + b**2)`` (L2) times what one row
         adds, and scores by ``a + b``. All grow with a and b, so k for k rows is the worst.
         """
-        if not 0 <= most_chosen <= 1:
-            raise ValueError(f"most_chosen must be from 0 to 1, got {most_chosen!r}.")
-        with self._lock:
-            if math.fsum(self._spent_on_choices) > most_chosen + _SHARE_TOLERANCE:
-                raise BudgetExceededError(
-                    f"Choices have taken a larger share of the budget than {most_chosen:.4g}."
-                )
-            self._most_chosen = min(self._most_chosen, float(most_chosen))
         if isinstance(self.mechanism, Unprotected):
             return self.mechanism
         if isinstance(self.mechanism, PureDP):
             return self.mechanism.group(2)
-        mu = self._mu * math.sqrt(2 * (1 + most_chosen)) * SCALE_MARGIN
+        mu = self._mu * math.sqrt(2 * (1 + self.most_chosen)) * SCALE_MARGIN
         # The core of the noise widens with the distance, by less than for a group of two rows.
         log_ratio, tail = self.mechanism.slack
         return GaussianDP(mu, 4 * log_ratio, tail)
 
     def _noise(self, l1: float, l2: float, share: float) -> ScaledNoise:
         """Return the noise of a count, or raise where there is none."""
-        _check_positive(l1=l1, l2=l2, share=share)
+        check_positive(l1=l1, l2=l2)
+        _check_share(share)
         if self.is_silent:
             return ScaledNoise("none", 0.0)
         if self.delta == 0:
-            noise = ScaledNoise("laplace", l1 / (share * self.epsilon) * SCALE_MARGIN)
-        else:
-            scale = l2 / (self._mu * math.sqrt(share)) * SCALE_MARGIN
-            lift = self._slack.lift(self._slack.needed(self.most_values, scale), scale)
-            noise = ScaledNoise("gaussian", scale * 2.0**lift, lift)
-        check_scale(noise.scale)
-        check_lift(noise.lift, self.epsilon)
-        return noise
+            return ScaledNoise("laplace", l1 / (share * self.epsilon) * SCALE_MARGIN)
+        scale = l2 / (self._mu * math.sqrt(share)) * SCALE_MARGIN
+        lift = self._slack.lift(self._slack.needed(self.most_values, scale), scale)
+        return ScaledNoise("gaussian", scale * 2.0**lift, lift)
 
     def _gumbel_scale(self, sensitivity: float, share: float) -> float:
         """Return the scale at which a choice costs its share, or raise where there is none."""
-        _check_positive(sensitivity=sensitivity, share=share)
+        check_positive(sensitivity=sensitivity)
+        _check_share(share)
         if self.is_silent:
             return 0.0
         pure = self.delta == 0
@@ -337,9 +322,9 @@ class StepBudget:
                     f"A step asked for {share:.4g} of the budget, but {self.remaining:.4g} is left."
                 )
             chosen = [*self._spent_on_choices, share] if chooses else self._spent_on_choices
-            if math.fsum(chosen) > self._most_chosen + _SHARE_TOLERANCE:
+            if math.fsum(chosen) > self.most_chosen + _SHARE_TOLERANCE:
                 raise BudgetExceededError(
-                    f"Choices may take at most {self._most_chosen:.4g} of the budget."
+                    f"Choices may take at most {self.most_chosen:.4g} of the budget."
                 )
             if self._n_values + n_values > self.most_values:
                 raise BudgetExceededError(f"The budget allows at most {self.most_values} values.")
@@ -379,9 +364,6 @@ def range_of_mu(mu: float) -> float:
     return 2 * float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
 
 
-def _check_positive(**numbers: float) -> None:
-    for name, number in numbers.items():
-        if not 0 < number < math.inf:
-            raise ValueError(f"{name} must be a positive number, got {number!r}.")
-    if numbers["share"] > 1 + _SHARE_TOLERANCE:
-        raise ValueError(f"share must be at most 1, got {numbers['share']!r}.")
+def _check_share(share: float) -> None:
+    if not 0 < share <= 1 + _SHARE_TOLERANCE:
+        raise ValueError(f"share must be above 0 and at most 1, got {share!r}.")

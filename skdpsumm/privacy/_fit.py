@@ -429,16 +429,6 @@ class CloneWatch:
         if not _own_clones.get():
             self.since = self.since or now()
 
-    @property
-    def advice(self) -> str:
-        """What a refusal adds where an estimator with the ledger was cloned."""
-        if self.since is None:
-            return ""
-        return (
-            " (A search or a cross-validation charges every fit; PrivateSearchCV chooses "
-            "parameters at one price.)"
-        )
-
     def watch(
         self, book: Book, dataset: str, label: str, cost: Cost, epsilon_of: Callable[[Cost], float]
     ) -> None:

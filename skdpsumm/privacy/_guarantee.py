@@ -186,7 +186,7 @@ class PrivacyGuarantee:
         (0.5, 0)-DP for one row, add or remove
         ...
         """
-        return Explanation.of(self)
+        return Explanation(self.short, tuple(_lines(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description, from which `from_dict` rebuilds the guarantee."""
@@ -279,11 +279,6 @@ class Explanation:
 
     title: str
     lines: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, claim: PrivacyGuarantee) -> Explanation:
-        """Return what a `PrivacyGuarantee` says."""
-        return cls(claim.short, tuple(_lines(claim)))
 
     @classmethod
     def joined(cls, title: str, parts: dict[str, Explanation]) -> Explanation:

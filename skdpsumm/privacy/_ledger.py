@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._bounded import check_json
-from .._html import html_table
+from .._html import cut, html_table
 from ._fit import CloneWatch
 from ._guarantee import PrivacyGuarantee
 from ._ledger_file import Book, LedgerStore, Spent, checked_settings, now
@@ -78,10 +78,6 @@ _LONGEST_COST = 2**20
 _UNREADABLE = (MemoryError, OSError, RuntimeError, ValueError)
 
 Claim = Mechanism | PrivacyGuarantee
-_TOLD_OF_ENTRIES = (
-    *("id", "time", "dataset", "partition", "label", "adjacency"),
-    *("epsilon", "mechanism", "simulated", "pid"),
-)
 
 
 class Budget(NamedTuple):
@@ -89,81 +85,6 @@ class Budget(NamedTuple):
 
     epsilon: float
     delta: float
-
-
-@dataclass(frozen=True)
-class LedgerDataset:
-    """One data set's view of a `PrivacyLedger`, which estimators take in the ledger's place.
-
-    Make it with `PrivacyLedger.dataset`. Charges go to this data set, under the cap of the whole
-    ledger.
-    """
-
-    ledger: PrivacyLedger
-    name: str
-    partition: str | None = None
-
-    @property
-    def adjacency(self) -> str:
-        """Which data sets are neighbours for the ledger."""
-        return self.ledger.adjacency
-
-    @property
-    def unit(self) -> str:
-        """How neighbours differ for the ledger: in a "row" or in a "group"."""
-        return self.ledger.unit
-
-    def check(self, claim: Claim) -> None:
-        """Raise `BudgetExceededError` if the cap cannot hold a claim here."""
-        self.ledger.check(claim, dataset=self.name)
-
-    def price(self, claim: Claim) -> Budget:
-        """Return what a charge of a claim would cost by itself."""
-        return self.ledger.price(claim)
-
-    def charge(self, claim: Claim, *, label: str = "") -> int:
-        """Charge a claim to this data set and return the entry's id."""
-        return self.ledger.charge(claim, dataset=self.name, label=label)
-
-    @property
-    def spent(self) -> Budget:
-        """What the releases from this data set cost together."""
-        paid = self.ledger._store.read().spent.get(self.name, Spent())
-        return self.ledger._budget(self.ledger._filter.epsilon_of(paid.cost))
-
-    @property
-    def n_charges(self) -> int:
-        """Number of charges to the whole ledger."""
-        return self.ledger.n_charges
-
-    @property
-    def remaining(self) -> Budget:
-        """What one more release from this data set may be calibrated to.
-
-        It does not add to `spent`: of Gaussian noise squares of mu add, and not epsilons.
-        """
-        return self.plan(1)
-
-    def plan(self, n_releases: int) -> Budget:
-        """Return what each of so many equal releases from this data set may be calibrated to."""
-        if not isinstance(n_releases, Integral) or n_releases < 1:
-            raise ValueError(
-                f"n_releases must be a whole number of at least 1, got {n_releases!r}."
-            )
-        book = self.ledger._store.read()
-        rule, paid = self.ledger._rule(book), paid_in(book.spent, self.name)
-        return self.ledger._budget(rule.left(paid, int(n_releases)))
-
-    def entries(self) -> list[dict[str, Any]]:
-        """Return the charges to this data set in order."""
-        return [entry for entry in self.ledger.entries() if entry["dataset"] == self.name]
-
-    def _repr_html_(self) -> str:
-        return self.ledger._to_html(self.name)
-
-    def __sklearn_clone__(self) -> LedgerDataset:
-        self.ledger.__sklearn_clone__()
-        return self
 
 
 class PrivacyLedger:
@@ -206,6 +127,8 @@ class PrivacyLedger:
     ----------
     path : Path or None
         Absolute path of the file.
+    name : str
+        Name of the data set that is charged: "default", or that of `dataset`.
 
     Raises
     ------
@@ -221,7 +144,9 @@ class PrivacyLedger:
     ValueError
         If a parameter, the settings of the file, or the kind of a charge does not suit the ledger.
     TypeError
-        If you copy or pickle a ledger without a `path`: charges of the copy would be lost.
+        If you copy a ledger without a `path`: charges of the copy would be lost.
+    RuntimeError
+        By everything that uses a ledger without a `path` in another process, or out of a pickle.
 
     Notes
     -----
@@ -272,6 +197,8 @@ class PrivacyLedger:
     but epsilon=0.2 of 1 is left there. Nothing was charged. ...
     """
 
+    name = "default"
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -319,7 +246,7 @@ class PrivacyLedger:
         ledger._attach(LedgerStore(_absolute(path)))
         return ledger
 
-    def check(self, claim: Claim, *, dataset: str = "default") -> None:
+    def check(self, claim: Claim) -> None:
         """Raise `BudgetExceededError` if the cap cannot hold a claim. Nothing is written.
 
         Parameters
@@ -327,13 +254,9 @@ class PrivacyLedger:
         claim : PrivacyGuarantee or Mechanism
             What is released. A `Mechanism` alone is the cost of one row more or less: give a
             guarantee where neighbours differ otherwise.
-        dataset : str, default="default"
-            Name of the data that you want to release from. Most ledgers are for one data set, which
-            needs no name of its own.
         """
         self._refuse_simulation(current_seed() is not None)
-        _check_name("dataset", dataset)
-        self._refuse_excess(self._store.read(), dataset, self._price(_guarantee(claim)))
+        self._refuse_excess(self._store.read(), self._price(_guarantee(claim)))
 
     def price(self, claim: Claim) -> Budget:
         """Return what a charge of a claim would cost by itself. Nothing is written.
@@ -351,7 +274,7 @@ class PrivacyLedger:
         """
         return self._budget(self._filter.epsilon_of(self._price(_guarantee(claim))))
 
-    def charge(self, claim: Claim, *, dataset: str = "default", label: str = "") -> int:
+    def charge(self, claim: Claim, *, label: str = "") -> int:
         """Charge a claim, in one step with the check that the cap holds it.
 
         Parameters
@@ -359,9 +282,6 @@ class PrivacyLedger:
         claim : PrivacyGuarantee or Mechanism
             What is released. A `Mechanism` alone is the cost of one row more or less: give a
             guarantee where neighbours differ otherwise.
-        dataset : str, default="default"
-            Name of the data that you release from, up to 200 printable characters. Most ledgers are
-            for one data set, which needs no name of its own.
         label : str, default=""
             What the release is, in up to 200 printable characters. It is written to the file, so
             keep it public. The default is empty because a charge counts without it.
@@ -373,17 +293,16 @@ class PrivacyLedger:
         """
         promise, label = _guarantee(claim), str(label)
         self._refuse_simulation(promise.simulated)
-        _check_name("dataset", dataset)
-        _check_text("label", label)
+        _check_text("label", label, least=0)
         cost = self._price(promise)
-        told: dict[str, Any] = {"dataset": dataset, "label": label, "pid": os.getpid()}
-        told |= {"adjacency": promise.adjacency, "simulated": promise.simulated}
-        told["mechanism"] = _written(promise.mechanism)
+        told: dict[str, Any] = {"dataset": self.name, "label": label}
+        told |= {"adjacency": promise.adjacency, "mechanism": _written(promise.mechanism)}
+        told |= {"simulated": promise.simulated, "pid": os.getpid()}
         with self._store.writing() as book:
-            self._refuse_excess(book, dataset, cost)
+            self._refuse_excess(book, cost)
             # The time is of the transaction, so that times are in order.
-            book.append(**told, time=now(), cost=cost)
-            self._clones.watch(book, dataset, label, cost, self._filter.epsilon_of)
+            book.append(time=now(), **told, cost=cost)
+            self._clones.watch(book, self.name, label, cost, self._filter.epsilon_of)
         return len(book.charges)
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
@@ -405,9 +324,9 @@ class PrivacyLedger:
         -------
         LedgerDataset
         """
-        _check_name("name", name)
+        _check_text("name", name)
         if partition is not None:
-            _check_name("partition", partition)
+            _check_text("partition", partition)
             with self._store.writing() as book:
                 book.declare(name, partition)
         return LedgerDataset(self, name, self._store.read().spent.get(name, Spent()).partition)
@@ -424,15 +343,15 @@ class PrivacyLedger:
 
     @property
     def remaining(self) -> Budget:
-        """What one more release from data set "default" may be calibrated to.
+        """What one more release may be calibrated to.
 
         It does not add to `spent`: of Gaussian noise squares of mu add, and not epsilons. Under
         "gdp" and "zcdp" it is for Gaussian noise. Pure charges may fit even if it is 0.
         """
-        return LedgerDataset(self, "default").remaining
+        return self.plan(1)
 
     def plan(self, n_releases: int) -> Budget:
-        """Return what each of so many equal releases from data set "default" may be calibrated to.
+        """Return what each of so many equal releases may be calibrated to.
 
         Give each the epsilon and delta that this returns, and the adjacency of the ledger. What was
         spent already is taken off. Under "gdp" and "zcdp", this is for Gaussian noise, and not for
@@ -462,7 +381,13 @@ class PrivacyLedger:
         >>> round(weekly.epsilon, 3), weekly.delta
         (0.354, 1e-06)
         """
-        return LedgerDataset(self, "default").plan(n_releases)
+        if not isinstance(n_releases, Integral) or n_releases < 1:
+            raise ValueError(
+                f"n_releases must be a whole number of at least 1, got {n_releases!r}."
+            )
+        book = self._store.read()
+        left = self._rule(book).left(paid_in(book.spent, self.name), int(n_releases))
+        return self._budget(left)
 
     def to_frame(self) -> Any:
         """Return the charges in order as a ``pandas.DataFrame``: the columns are as in `entries`.
@@ -485,16 +410,12 @@ class PrivacyLedger:
             pid.
         """
         book = self._store.read()
-        return [self._entry(k, charge, book) for k, charge in enumerate(book.charges, 1)]
+        return [{"id": k} | self._entry(one, book) for k, one in enumerate(book.charges, 1)]
 
-    def _entry(self, k: int, charge: dict[str, Any], book: Book) -> dict[str, Any]:
-        facts = charge | {
-            "id": k,
-            "partition": book.spent[charge["dataset"]].partition,
-            "epsilon": self._filter.epsilon_of(Cost(*charge["cost"])),
-            "mechanism": _read(charge["mechanism"]),
-        }
-        return {name: facts[name] for name in _TOLD_OF_ENTRIES}
+    def _entry(self, charge: dict[str, Any], book: Book) -> dict[str, Any]:
+        told = charge | {"partition": book.spent[charge["dataset"]].partition}
+        told["epsilon"] = self._filter.epsilon_of(Cost(*told.pop("cost")))
+        return told | {"mechanism": _read(charge["mechanism"])}
 
     def _rule(self, book: Book, first_tail: float = 0.0) -> Filter:
         """Return the rule that the first charge fixed, or fixes if it comes now."""
@@ -518,16 +439,16 @@ class PrivacyLedger:
             'adjacency="add_remove" on the estimator, or create the ledger with "replace_one".'
         )
 
-    def _refuse_excess(self, book: Book, dataset: str, cost: Cost) -> None:
-        rule, paid = self._rule(book, cost.tail), book.spent.get(dataset, Spent())
-        after = book.spent | {dataset: paid._replace(cost=add([paid.cost, cost]))}
+    def _refuse_excess(self, book: Book, cost: Cost) -> None:
+        rule, paid = self._rule(book, cost.tail), book.spent.get(self.name, Spent())
+        after = book.spent | {self.name: paid._replace(cost=add([paid.cost, cost]))}
         if rule.fits(total(after)):
             return
-        before = paid_in(book.spent, dataset)
+        before = paid_in(book.spent, self.name)
         asked, left = rule.asked_and_left(cost, before)
         at = f" at delta={self.delta:g} ({self.accountant})" if self.accountant != "pure" else ""
         raise BudgetExceededError(
-            f"epsilon={asked:.6g}{at} was asked of data set {dataset!r}, but epsilon={left:.6g} "
+            f"epsilon={asked:.6g}{at} was asked of data set {self.name!r}, but epsilon={left:.6g} "
             f"of {self.epsilon:g} is left there. Nothing was charged. "
             f"{self._remedy(rule, before, cost)}"
         )
@@ -555,18 +476,17 @@ class PrivacyLedger:
         remedy = "Ask for at most the epsilon and delta of the ledger's `remaining`, or release"
         if rule.left(before) == 0:
             remedy = "The budget is spent, and nothing can follow under this cap. Release"
-        return f"{remedy} from data that the ledger does not cover.{self._clones.advice}"
+        return f"{remedy} from data that the ledger does not cover."
 
     def __sklearn_clone__(self) -> PrivacyLedger:
         self._clones.note_clone()
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.path is None:  # workers say what is wrong; what cannot be sent at all says little
-            return _left_behind, (self._store.settings,)
-        return _reopened, (self.path, self._store.known, self._clones.since)
+        store = self._store
+        return _arrived, (self.path, store.settings, store.known, self._clones.since)
 
-    def __copy__(self) -> PrivacyLedger:
+    def __copy__(self, memo: Any = None) -> PrivacyLedger:
         if self.path is None:
             raise TypeError(
                 "A ledger in memory cannot be copied, for it would not see the charges of the "
@@ -575,8 +495,7 @@ class PrivacyLedger:
         make, given = self.__reduce__()
         return make(*given)
 
-    def __deepcopy__(self, memo: Any) -> PrivacyLedger:
-        return self.__copy__()
+    __deepcopy__ = __copy__
 
     def __repr__(self) -> str:
         where = "" if self.path is None else f"{str(self.path)!r}, "
@@ -595,21 +514,22 @@ class PrivacyLedger:
             return f"<cannot be read: {type(error).__name__}>"
 
     def _repr_html_(self) -> str:
-        return self._to_html()
-
-    def _to_html(self, dataset: str | None = None) -> str:
-        """Return a table of the data sets, or of one. The path is left out: pages are passed on."""
+        # The path is left out, for pages are passed on.
         unit = f"one {self.unit}, {self.adjacency.replace('_', '-')}"
         cap = f"Cap: epsilon={self.epsilon:g} at delta={self.delta:g} ({unit}, {self.accountant})"
         try:
             book = self._store.read()
         except _UNREADABLE as error:
             return html_table(f"{cap}; cannot be read: {type(error).__name__}", (), (), 0)
-        names = list(book.spent) if dataset is None else [dataset]
+        names = self._shown(book)
         rows = (self._row_of(name, book) for name in names)
         heads = ("data set", "partition", "spent epsilon", "remaining epsilon")
         whole = f"; spent epsilon={self._filter.epsilon_of(total(book.spent)):.4g}"
         return html_table(cap + whole, heads, rows, len(names))
+
+    def _shown(self, book: Book) -> list[str]:
+        """Return the names of the data sets that the table shows."""
+        return list(book.spent)
 
     def _row_of(self, name: str, book: Book) -> list[str]:
         paid, left = book.spent.get(name, Spent()), self._rule(book).left(paid_in(book.spent, name))
@@ -617,21 +537,47 @@ class PrivacyLedger:
         return [name, paid.partition or "", *(f"{number:.4g}" for number in numbers)]
 
 
-def _reopened(path: Path, known: tuple[int, str], since: str | None) -> PrivacyLedger:
-    """Return a ledger out of a pickle, which knows its head, and if its estimators were cloned."""
+def _arrived(
+    path: Path | None, settings: dict[str, Any], known: tuple[int, str], since: str | None
+) -> PrivacyLedger:
+    """Return what a pickle of a ledger is elsewhere: of one in memory, one that refuses all."""
     ledger = PrivacyLedger.__new__(PrivacyLedger)
-    ledger._attach(LedgerStore(path, known=known))
+    store = LedgerStore(path, settings if path is None else None, known)
+    if path is None:
+        store.owner = 0  # the number of no process
+    ledger._attach(store)
     ledger._clones = CloneWatch(since, is_copy=True)
     return ledger
 
 
-def _left_behind(settings: dict[str, Any]) -> PrivacyLedger:
-    """Return what a ledger in memory is in a pickle: one that refuses to be asked or charged."""
-    ledger = PrivacyLedger.__new__(PrivacyLedger)
-    store = LedgerStore(None, settings)
-    store._owner = 0  # the number of no process
-    ledger._attach(store)
-    return ledger
+class LedgerDataset(PrivacyLedger):
+    """A ledger as one data set sees it: releases are charged to this one, under the cap of all.
+
+    Make it with `PrivacyLedger.dataset`, and give it to estimators in the ledger's place.
+    """
+
+    def __init__(self, ledger: PrivacyLedger, name: str, partition: str | None):
+        vars(self).update(vars(ledger))
+        self._ledger, self.name, self.partition = ledger, name, partition
+
+    @property
+    def spent(self) -> Budget:
+        """What the releases from this data set cost together."""
+        paid = self._store.read().spent.get(self.name, Spent())
+        return self._budget(self._filter.epsilon_of(paid.cost))
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return the charges to this data set in order."""
+        return [entry for entry in super().entries() if entry["dataset"] == self.name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LedgerDataset, (self._ledger, self.name, self.partition)
+
+    def __repr__(self) -> str:
+        return f"<data set {self.name!r} of {self._ledger!r}>"
+
+    def _shown(self, book: Book) -> list[str]:
+        return [self.name]
 
 
 def _guarantee(claim: Claim) -> PrivacyGuarantee:
@@ -651,22 +597,12 @@ def _other_unit(ours: str, claimed: str) -> str:
     )
 
 
-def _check_name(parameter: str, value: Any) -> None:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{parameter} must be a non-empty string, got {value!r}.")
-    _check_text(parameter, value)
-
-
-def _check_text(parameter: str, value: str) -> None:
-    if len(value) > LONGEST_NAME:
+def _check_text(parameter: str, value: Any, least: int = 1) -> None:
+    sized = isinstance(value, str) and least <= len(value) <= LONGEST_NAME
+    if not (sized and value.isprintable()):
         raise ValueError(
-            f"{parameter} has {len(value):,} characters, and may have {LONGEST_NAME}. Nothing was "
-            "charged. Give a shorter one."
-        )
-    if not value.isprintable():
-        raise ValueError(
-            f"{parameter}={value!r} holds a line break or another character that cannot be "
-            "printed. Nothing was charged. Leave it out."
+            f"{parameter} must be a text of {least} to {LONGEST_NAME} printable characters, "
+            f"without line breaks, got {cut(repr(value))}. Nothing was charged."
         )
 
 

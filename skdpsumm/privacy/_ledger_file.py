@@ -28,13 +28,18 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ._mechanisms import ADJACENCIES, Cost, add
+from .._sklearn import Interval, StrOptions, validate_parameter_constraints
+from ._mechanisms import Cost, add
 from ._warnings import LedgerDamagedError
 
 LEDGER_FORMAT, LEDGER_VERSION = "skdpsumm privacy ledger", 5
-ACCOUNTANTS = ("pure", "gdp", "zcdp")
-UNITS = ("row", "group")
-_SETTINGS = ("epsilon", "delta", "adjacency", "accountant", "unit")
+_SETTINGS: dict[str, list[Any]] = {
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [Interval(Real, 0, 1, closed="left")],
+    "adjacency": [StrOptions({"add_remove", "replace_one"})],
+    "accountant": [StrOptions({"pure", "gdp", "zcdp"}), None],
+    "unit": [StrOptions({"row", "group"})],
+}
 # Plain text, for the file must hold exactly these tables, and nothing that acts by itself. The
 # place is SQLite's own key, so that records are found by it.
 _TABLES = {
@@ -76,24 +81,16 @@ def checked_settings(
     epsilon: float, delta: float, adjacency: str, accountant: str | None, unit: str = "row"
 ) -> dict[str, Any]:
     """Return the settings of a ledger as they are stored, or raise ValueError."""
-    if not isinstance(epsilon, Real) or not epsilon > 0:
-        raise ValueError(f"epsilon must be a number above 0 (np.inf: no cap), got {epsilon!r}.")
-    if not isinstance(delta, Real) or not 0 <= delta < 1:
-        raise ValueError(f"delta must be a number in [0, 1), got {delta!r}.")
-    if adjacency not in ADJACENCIES:
-        raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-    if accountant is None:
-        accountant = "gdp" if delta > 0 else "pure"
-    if accountant not in ACCOUNTANTS:
-        raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}.")
+    values = epsilon, delta, adjacency, accountant, unit
+    given = dict(zip(_SETTINGS, values, strict=True))
+    validate_parameter_constraints(_SETTINGS, given, caller_name="PrivacyLedger")
+    accountant = accountant or ("gdp" if delta > 0 else "pure")
     if accountant != "pure" and delta == 0:
         raise ValueError(
             f'accountant={accountant!r} needs delta > 0; set accountant="pure" for delta=0.'
         )
-    if unit not in UNITS:
-        raise ValueError(f'unit must be "row" or "group" (for persons), got {unit!r}.')
-    values = (float(epsilon), float(delta) + 0.0, str(adjacency), str(accountant), str(unit))
-    return dict(zip(_SETTINGS, values, strict=True))
+    exact = {"epsilon": float(epsilon), "delta": float(delta) + 0.0, "accountant": accountant}
+    return given | exact
 
 
 @dataclass
@@ -275,7 +272,7 @@ class LedgerStore:
         settings: dict[str, Any] | None = None,
         known: tuple[int, str] = (0, ""),
     ):
-        self.path, self.known, self._owner = path, known, os.getpid()
+        self.path, self.known, self.owner = path, known, os.getpid()
         if path is None:
             assert settings is not None
             self._book = Book.opened(settings)
@@ -319,7 +316,7 @@ class LedgerStore:
                 self._keep(book)
                 yield db, book
             return
-        if os.getpid() != self._owner:
+        if os.getpid() != self.owner:
             raise RuntimeError(
                 "This ledger lives in the memory of another process, which would not see the "
                 "charges made here. Give the ledger a path."
@@ -373,7 +370,7 @@ def _make(path: Path, settings: dict[str, Any]) -> None:
         raise _missing(path)
     draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
     try:
-        with _creating(path):
+        with _explained(path):
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             os.chmod(draft, 0o600)
         with _opened(draft) as db, db:
@@ -382,7 +379,7 @@ def _make(path: Path, settings: dict[str, Any]) -> None:
                 db.execute(statement)
             db.execute("INSERT INTO meta VALUES (?, ?, 0)", (LEDGER_FORMAT, LEDGER_VERSION))
             _write(db, Book.opened(settings), 0)
-        with _creating(path), suppress(FileExistsError):
+        with _explained(path), suppress(FileExistsError):
             os.link(draft, target)
     finally:
         draft.unlink(missing_ok=True)
@@ -406,20 +403,6 @@ def _check_one_name(path: Path) -> None:
             time.sleep(0.01)
 
 
-@contextmanager
-def _creating(path: Path) -> Iterator[None]:
-    """Say which ledger it is that the system lets nobody create, and why."""
-    try:
-        yield
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise type(error)(
-            f"The privacy ledger {path} cannot be created: {error.strerror}. Make its folder "
-            "writable and make room there, or give another path."
-        ) from error
-
-
 def _check_equal(ours: dict[str, Any], found: dict[str, Any], path: Path) -> None:
     differing = [name for name in ours if ours[name] != found[name]]
     if differing:
@@ -441,37 +424,15 @@ _DAMAGED = {
     sqlite3.SQLITE_FORMAT,
     sqlite3.SQLITE_NOTADB,
 }
-_Fault = tuple[type[Exception], str]
-_CLOSED: _Fault = (
-    PermissionError,
-    "cannot be written. Nothing was charged. Make the file and its folder writable: a ledger that "
-    "cannot be charged can release nothing.",
-)
-_NO_MEMORY: _Fault = (MemoryError, "cannot be used now, for there is too little memory. {}")
-# What may be wrong with the machine, by the code of SQLite's error.
-_FAULTS: dict[int, _Fault] = {
-    sqlite3.SQLITE_READONLY: _CLOSED,
-    sqlite3.SQLITE_NOMEM: _NO_MEMORY,
-    sqlite3.SQLITE_FULL: (
-        OSError,
-        "is on a disk that is full. Nothing was charged. Make room: a ledger that cannot be "
-        "charged can release nothing.",
-    ),
-    sqlite3.SQLITE_IOERR: (
-        OSError,
-        "could not be read or written: the disk failed or is full, or files may not grow further. "
-        "{}",
-    ),
-    sqlite3.SQLITE_BUSY: (
-        TimeoutError,
-        f"was locked by another process for {_TIMEOUT:g} seconds. Nothing was charged. Try again, "
-        "or end the process that holds it.",
-    ),
+# What to do about the machine, by the code of SQLite's error, and the kind of ours.
+_REMEDIES: dict[int, tuple[type[Exception], str]] = {
+    sqlite3.SQLITE_BUSY: (TimeoutError, "End the process that holds it."),
+    sqlite3.SQLITE_CANTOPEN: (OSError, "Make file and folder readable, or close other files."),
+    sqlite3.SQLITE_FULL: (OSError, "Make room on the disk."),
+    sqlite3.SQLITE_IOERR: (OSError, "Mend the disk, or make room: it may be full."),
+    sqlite3.SQLITE_NOMEM: (MemoryError, "Free memory."),
+    sqlite3.SQLITE_READONLY: (PermissionError, "Make the file and its folder writable."),
 }
-_UNSURE = (
-    "That says nothing of damage. Nothing may be released; `entries` tells whether a charge was "
-    "written. Mend the cause, and try again."
-)
 
 
 @contextmanager
@@ -487,46 +448,26 @@ def _explained(path: Path) -> Iterator[None]:
         raise _damaged(path, str(damage)) from None
     except UnicodeDecodeError as error:
         raise _damaged(path, _FOREIGN) from error
-    except (MemoryError, sqlite3.Error) as error:
+    except (MemoryError, OSError, sqlite3.Error) as error:
         code = getattr(error, "sqlite_errorcode", None) or -1
         if code & 0xFF in _DAMAGED and code > 0:
             raise _damaged(path, f"{_FOREIGN} ({error})") from error
-        kind, told = _FAULTS.get(code & 0xFF, (OSError, f"cannot be used now ({error}). {{}}"))
+        if code & 0xFF == sqlite3.SQLITE_CANTOPEN and not _is_there(path):
+            raise _missing(path) from error
         if isinstance(error, MemoryError) or code == sqlite3.SQLITE_IOERR_NOMEM:
-            kind, told = _NO_MEMORY
-        if code & 0xFF == sqlite3.SQLITE_CANTOPEN:
-            kind, told = _cannot_open(path)
-        raise kind(f"The privacy ledger {path} {told.replace('{}', _UNSURE)}") from error
+            code = sqlite3.SQLITE_NOMEM
+        kind, remedy = _REMEDIES.get(code & 0xFF, (OSError, "Mend the cause."))
+        if isinstance(error, OSError):  # of the system, and not of SQLite
+            kind, remedy = type(error), "Make its folder writable, or give another path."
+        raise kind(
+            f"The privacy ledger {path} cannot be used now: {error}. {remedy} Then try again. "
+            "Nothing may be released: `entries` tells whether a charge was written. That says "
+            "nothing of damage."
+        ) from error
 
 
 def _missing(path: Path) -> FileNotFoundError:
     return FileNotFoundError(f"There is no privacy ledger {path}. Check the path.")
-
-
-def _cannot_open(path: Path) -> _Fault:
-    """Return why SQLite can open neither the file nor, maybe, a journal beside it."""
-    if not _is_there(path):
-        raise _missing(path)
-    # The ledger itself is not opened: at its closing, the system would drop this process's locks.
-    held = []
-    try:
-        # A charge opens three files: the ledger, its journal and the folder, which SQLite opens to
-        # make the journal's name last.
-        for _ in range(3):
-            held.append(os.open(os.devnull, os.O_RDONLY))
-    except OSError:
-        return (
-            OSError,
-            "cannot be opened now, for too many files are open. Nothing was charged. Close some, "
-            "or raise the limit, and try again.",
-        )
-    finally:
-        for one in held:
-            os.close(one)
-    return _CLOSED if os.access(path, os.R_OK) else (PermissionError, _UNREADABLE)
-
-
-_UNREADABLE = "cannot be read. Nothing was charged. Make the file readable and writable for you."
 
 
 def _damaged(path: Path, problem: str) -> LedgerDamagedError:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -44,8 +44,6 @@ LARGEST_COST = 1e30
 # Lists and dicts in one another in a description. `compose` and `parallel` make costs of 5 levels;
 # each composition in a composition has two more, and takes twice as long.
 DEEPEST_COST = 16
-# The largest `GaussianDP.log_ratio`, which is about 1e-12: the exponential of more is no number.
-LARGEST_LOG_RATIO = 100.0
 # Epsilons are reported from above: brentq stops within this of the root.
 _EPSILON_TOLERANCE = 1e-12
 _LARGEST_LOG_OF_FLOAT = 700.0
@@ -133,6 +131,11 @@ class Mechanism(ABC):
         super().__init_subclass__(**options)
         if "kind" in vars(cls):
             register(Mechanism.kinds, cls.kind, cls)
+
+    def __post_init__(self) -> None:
+        for one in fields(self):  # type: ignore[arg-type]
+            if one.type in _CHECKS:
+                _CHECKS[one.type](one.name, getattr(self, one.name))
 
     @abstractmethod
     def epsilon(self, delta: float) -> float:
@@ -259,9 +262,6 @@ class PureDP(Mechanism):
     epsilon0: float
     kind: ClassVar[str] = "pure"
 
-    def __post_init__(self) -> None:
-        check_cost("epsilon0", self.epsilon0)
-
     def epsilon(self, delta: float) -> float:
         check_number("delta", delta)
         # Exact for randomised response, which dominates every epsilon-DP mechanism.
@@ -355,17 +355,6 @@ class NearIdeal(Mechanism):
     def _told_slack(self) -> str:
         return f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}" * any(self.slack)
 
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
-        mechanism = super().from_fields(fields, **made)
-        log_ratio, tail = mechanism.slack
-        if tail > 1 or log_ratio > LARGEST_LOG_RATIO:
-            raise ValueError(
-                f"tail, a probability, must be at most 1, and log_ratio at most "
-                f"{LARGEST_LOG_RATIO:g}; got {tail!r} and {log_ratio!r}."
-            )
-        return mechanism
-
 
 @dataclass(frozen=True, repr=False)
 class GaussianDP(NearIdeal):
@@ -397,10 +386,6 @@ class GaussianDP(NearIdeal):
     tail: float = 0.0
     kind: ClassVar[str] = "gdp"
     place: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        for name in ("mu", "log_ratio", "tail"):
-            check_cost(name, getattr(self, name))
 
     def _ideal_epsilon(self, delta: float) -> float:
         return gdp_epsilon(self.mu, delta)
@@ -497,9 +482,6 @@ class ZeroConcentratedDP(Mechanism):
     rho: float
     kind: ClassVar[str] = "zcdp"
     place: ClassVar[int] = 3
-
-    def __post_init__(self) -> None:
-        check_cost("rho", self.rho)
 
     def epsilon(self, delta: float) -> float:
         check_number("delta", delta)
@@ -610,10 +592,21 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def check_positive(**numbers: float) -> None:
+    """Raise ValueError for what is no finite number above 0."""
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name} must be a positive and finite number, got {number!r}.")
+
+
 def check_count(name: str, count: Any) -> None:
     """Raise ValueError for what is no integer of at least 1."""
     if not (isinstance(count, Integral) and int(count) >= 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {count!r}.")
+
+
+# What the dataclasses of this package hold, by the annotation of the field.
+_CHECKS = {"float": check_cost, "int": check_count}
 
 
 def check_number(name: str, value: float) -> None:

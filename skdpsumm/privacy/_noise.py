@@ -105,6 +105,14 @@ class ScaledNoise:
     scale: float
     lift: int = 0
 
+    def __post_init__(self) -> None:
+        check_scale(self.scale)
+        # With a larger lift, hardly any sum would fit into 64 bits.
+        if self.lift > 52:
+            raise ValueError(
+                "An epsilon so large leaves hardly any noise; lower it, or set np.inf for none."
+            )
+
     @property
     def std(self) -> float:
         """Standard deviation, in grid units."""
@@ -214,8 +222,7 @@ class IntegerNoise:
         else:
             self.kind = "laplace"
             self._scales = [b.l1 / (b.share * epsilon) * SCALE_MARGIN for b in self.blocks]
-        check_scale(max(self._scales))
-        check_lift(self.lift, epsilon)
+        self._noises = [ScaledNoise(self.kind, scale, self.lift) for scale in self._scales]
 
     def _gaussian(self, mu: float, epsilon: float, delta: float) -> None:
         self.kind = "gaussian"
@@ -273,7 +280,7 @@ class IntegerNoise:
 
     def std_of_block(self, index: int) -> float:
         """Return the standard deviation of the noise on each coordinate of one block."""
-        return ScaledNoise(self.kind, self._scales[index], self.lift).std
+        return self._noises[index].std
 
     def add(self, values: NDArray[np.int64], noise_seed: int | None = None) -> NDArray[np.float64]:
         """Return `values` with noise, in grid units; `noise_seed` is for simulation only.
@@ -300,8 +307,7 @@ class IntegerNoise:
         `mechanism` is the cost of all blocks together; later ones may depend on earlier results.
         A block is to be released once.
         """
-        noise = ScaledNoise(self.kind, self._scales[index], self.lift)
-        return noise.add(values, noise_seed, (index,))
+        return self._noises[index].add(values, noise_seed, (index,))
 
 
 def on_grid(values: NDArray[np.float64], step: float) -> NDArray[np.int64]:
@@ -360,15 +366,6 @@ def check_scale(scale: float) -> None:
         raise ValueError(
             "epsilon and delta ask for more noise than 64-bit integers can hold: raise epsilon, or "
             "the smallest share of it."
-        )
-
-
-def check_lift(lift: int, epsilon: float) -> None:
-    """Raise ValueError where noise is so small that hardly any sum would fit beside it."""
-    # With a larger lift, hardly any sum would fit into 64 bits.
-    if lift > 52:
-        raise ValueError(
-            f"epsilon={epsilon!r} leaves hardly any noise; lower epsilon, or set np.inf for none."
         )
 
 

@@ -90,13 +90,11 @@ import numpy as np
 
 from ._domination import DominatedByGaussian, at_most, dominating_mu
 from ._mechanisms import (
-    ADJACENCIES,
     GaussianDP,
     Mechanism,
     PureDP,
     Unprotected,
-    check_cost,
-    check_count,
+    check_positive,
     gdp_delta,
     gdp_mu,
 )
@@ -156,9 +154,7 @@ class ObjectiveDP(DominatedByGaussian):
     kind: ClassVar[str] = "objective"
 
     def __post_init__(self) -> None:
-        for name in ("unit", "shift", "output", "log_ratio", "tail"):
-            check_cost(name, getattr(self, name))
-        check_count("corners", self.corners)
+        super().__post_init__()
         if self.rows not in (1, 2):
             raise ValueError(f"rows must be 1 or 2, got {self.rows!r}.")
 
@@ -318,19 +314,12 @@ def calibrate(
     (4.32, 0.0247)
     """
     epsilon, delta = float(epsilon), float(delta)
-    if adjacency not in ADJACENCIES:
-        raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-    if not (0 <= delta < 1 and 0 <= distance < math.inf):
-        raise ValueError(
-            f"delta must lie in [0, 1) and distance in [0, inf), got {delta!r} and {distance!r}."
-        )
-    _check_positive("lipschitz", lipschitz)
-    check_count("corners", corners)
+    check_positive(lipschitz=lipschitz)
     shift = determinant_cost(smoothness, radius, regularization, rank)
     if math.isinf(epsilon):
         lost = Unprotected("epsilon is infinite and no noise was added")
         return Calibration(0.0, 0.0, lost)
-    rows = 2 if adjacency == "replace_one" else 1
+    rows = {"add_remove": 1, "replace_one": 2}[adjacency]
     share = OUTPUT_SHARE if distance else 0.0
     room = epsilon * (1 - RESERVE if delta else 1 - share)
     if delta == 0:
@@ -374,8 +363,7 @@ def determinant_cost(
     smoothness: float, radius: float, regularization: float, rank: int = 1
 ) -> float:
     """Return c, the largest logarithm of what one row multiplies the determinant by."""
-    _check_positive("radius", radius)
-    _check_positive("regularization", regularization)
+    check_positive(radius=radius, regularization=regularization)
     _check_curvature(smoothness, rank)
     return rank * math.log1p(smoothness * radius**2 / regularization)
 
@@ -401,8 +389,6 @@ def regularization_of_share(
     -------
     float
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share must lie in (0, 1), got {share!r}.")
     _check_curvature(smoothness, rank)
     return rank * smoothness * radius**2 / (share * epsilon) * SCALE_MARGIN
 
@@ -443,8 +429,3 @@ def _check_curvature(smoothness: float, rank: int) -> None:
             f"smoothness must be finite and rank at least 1, got {smoothness!r} and {rank!r}. "
             "Take a loss without a kink, such as HuberizedHinge."
         )
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value!r}.")

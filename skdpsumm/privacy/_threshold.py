@@ -110,7 +110,7 @@ from typing import ClassVar
 import numpy as np
 
 from ._domination import bisect
-from ._mechanisms import Floats, Mechanism, check_cost, check_count, check_number, renyi_epsilon
+from ._mechanisms import Floats, Mechanism, check_number, renyi_epsilon
 
 _LATTICE_MARGIN = 1.01
 _SMALLEST_RATIO, _LARGEST_RATIO = 1e-12, 4.0
@@ -126,7 +126,7 @@ def threshold_ratio(epsilon: float, delta: float, n_updates: int, n_values: int 
     epsilon : float
         Infinity gives an infinite ratio, that is, no noise.
     delta : float
-        In (0, 1).
+        Above 0: no ratio will do at 0.
     n_updates, n_values : int
         As of `ThresholdDP`.
 
@@ -141,11 +141,7 @@ def threshold_ratio(epsilon: float, delta: float, n_updates: int, n_values: int 
     >>> round(1 / threshold_ratio(1.0, 1e-6, n_updates=10), 1)
     31.9
     """
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon must be at least 0, got {epsilon!r}.")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie in (0, 1), got {delta!r}.")
-    if math.isinf(epsilon):
+    if epsilon == math.inf:
         return math.inf
 
     def holds(ratio: float) -> bool:
@@ -182,11 +178,6 @@ class ThresholdDP(Mechanism):
     n_updates: int
     n_values: int = 1
     kind: ClassVar[str] = "noisy_threshold"
-
-    def __post_init__(self) -> None:
-        check_cost("ratio", self.ratio)
-        check_count("n_updates", self.n_updates)
-        check_count("n_values", self.n_values)
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon, which is infinite at delta = 0, and for a ratio above 4."""

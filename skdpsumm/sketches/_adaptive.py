@@ -226,9 +226,7 @@ class AdaptiveSketcher(TableSketcher):
                 _check_room(n_units, design, budget)
                 privacy = self._claim(budget.mechanism, noise_seed)
                 check_fits(largest_state(design), {}, check_size(design.most_values), privacy)
-                most_chosen = most_for_choices(design)
-                replaced = partial(budget.cost_when_replaced, most_chosen)
-                self._pay(claim_for(self.ledger, privacy, replaced))
+                self._pay(claim_for(self.ledger, privacy, lambda: budget.cost_when_replaced))
                 n_public = n_units if self.adjacency == "replace_one" else None
                 steps = Steps(design, budget, n_public)
                 parts = steps.run(first, lambda feature_map: rows(feature_map)[0])
@@ -336,14 +334,18 @@ class AdaptiveSketcher(TableSketcher):
             epsilon=self.epsilon,
             delta=self.delta,
             most_values=design.most_values,
+            most_chosen=most_for_choices(design),
             noise_seed=noise_seed,
         )
 
     def _least_when_replaced(self) -> Mechanism:
         # What more values cost is in the slack, which is next to nothing.
-        budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_values=1)
         design = self._early_design()
-        return budget.cost_when_replaced(0.0 if design is None else most_for_choices(design))
+        most_chosen = 0.0 if design is None else most_for_choices(design)
+        least = StepBudget(
+            epsilon=self.epsilon, delta=self.delta, most_values=1, most_chosen=most_chosen
+        )
+        return least.cost_when_replaced
 
     # ---- rows
 
