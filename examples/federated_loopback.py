@@ -31,7 +31,7 @@ from skdpsumm.federated.__main__ import main as command
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._commands import command_path, free_port
 from skdpsumm.federated._envelope import Keys
-from skdpsumm.federated._wire import describe
+from skdpsumm.federated._wire import describe, question_content
 from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 
@@ -310,7 +310,7 @@ def main():
             print("the same rows were chosen:", parties.chosen(run) == curator.chosen)
             same = [
                 asked(parties.log(owner), run)
-                == [describe(message) for message in curator.transcript[owner]]
+                == [describe(question_content(m)) for m in curator.transcript[owner]]
                 for owner in tables
             ]
             print("the logs equal the transcript:", all(same))

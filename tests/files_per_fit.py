@@ -29,7 +29,7 @@ LIMITS = {
     "PrivateMMDSummarizer": 18,
     "M2MEstimator": 36,
     "M2MClassifier": 35,
-    "PrivateSearchCV": 31,
+    "PrivateSearchCV": 30,
 }
 
 

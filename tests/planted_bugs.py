@@ -304,12 +304,8 @@ PLANTED = {
     ],
     "tests/test_compare.py::test_no_row_moves_the_score_of_another": [
         ("compare_scores_in_company", "skdpsumm/audit/_compare.py",
-            "scores, taken = (part[which] for part in map_rows([self], self._table(inputs[first]), 1))",
-            "scores = self.transform(self._table(inputs)).reshape(-1, 1)\n        taken = ~np.isnan(scores[:, 0])"),
-    ],
-    "tests/test_compare.py::test_no_row_moves_the_type_of_another": [
-        ("compare_types_of_other_rows", "skdpsumm/audit/_compare.py",
-            "head = known.at(np.column_stack([evenly] * len(known)))", "head = known.at(np.column_stack([evenly] * len(known)))[:0]"),
+            "scores, taken = (part[which] for part in map_rows([self], rows, 1))",
+            "scores, taken = self.transform(rows)[which][:, None], np.ones(len(which), bool)"),
     ],
     "tests/test_simulation.py::test_answers_have_the_noise_of_their_fit_wherever_they_are_asked": [
         ("seed_read_again_when_asked", "skdpsumm/learners/erm/_problem.py",
@@ -325,8 +321,7 @@ PLANTED = {
     ],
     "tests/test_simulation.py::test_what_a_callback_begins_is_not_the_noise_of_the_fit": [
         ("seed_read_again_for_the_terms", "skdpsumm/learners/_base.py",
-            "terms = replace(terms, noise_seed=noise_seed)",
-            'terms = replace(terms, noise_seed=__import__("skdpsumm").privacy._noise.current_seed())'),
+            "noise_seed=noise_seed,", 'noise_seed=__import__("skdpsumm").privacy._noise.current_seed(),'),
     ],
     "tests/test_simulation.py::test_a_ledger_in_a_file_is_refused_before_the_data_are_read": [
         ("simulation_spends_a_file", "skdpsumm/privacy/_ledger.py",

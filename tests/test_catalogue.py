@@ -127,7 +127,9 @@ def test_every_kernel_is_where_it_is_tested_what_a_row_moves():
     constraints = TDILClassifier._parameter_constraints["kernel"]
     (options,) = (one for one in constraints if isinstance(one, StrOptions))
     explicit = {"linear", "splines"}
-    assert options.options == explicit | {"polynomial"} | {name for name, *_ in KERNELS.values()}
+    assert options.options == explicit | {"auto", "polynomial"} | {
+        name for name, *_ in KERNELS.values()
+    }
 
 
 def test_every_protocol_is_where_it_is_tested_what_a_row_moves():

@@ -41,20 +41,19 @@ from skdpsumm.federated import _commands, _wire, apps
 from skdpsumm.federated.__main__ import main
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import GENERIC as CURATOR_GENERIC
-from skdpsumm.federated._curator import CuratorSite, FederatedRun, RunEndedError, sketch_of
+from skdpsumm.federated._curator import CuratorSite, FederatedRun, sketch_of
 from skdpsumm.federated._envelope import Keys, Letter, counter_of, seal, unseal
 from skdpsumm.federated._files import make_folder
 from skdpsumm.federated._grants import GENERIC, Grants, Refusal
 from skdpsumm.federated._site import NOT_TAKEN, OwnerSite
 from skdpsumm.federated._table import cells_of, check_codes, read_table
-from skdpsumm.federated._wire import decode, describe, encode, message_content, message_of
+from skdpsumm.federated._wire import decode, describe, encode, message_of, question_content
 from skdpsumm.privacy import _noise
 from skdpsumm.privacy._noise import drawing_from
 from skdpsumm.schema._reading import Table
 from skdpsumm.sketches._file import sealed
 from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._protocol import ProposeRows, SendBest
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
@@ -243,11 +242,11 @@ class Post:
 def content_of(kind, **changes):
     if kind != "ask":
         return {}
-    plan = {"n_herd": 6, "n_uniform": 2, "direction": np.ones(40), "embedding": PHI}
-    return message_content(ProposeRows(**{**plan, **changes}))
+    told = {"direction": np.ones(40), "noise": 0.5, "map": MAP, **changes}
+    return {name: value for name, value in told.items() if value is not None}
 
 
-PHI = agreed().embedding
+MAP = question_content(agreed().question("north", np.ones(40), 0.5))["map"]
 
 
 # ---- a run
@@ -263,7 +262,7 @@ def test_the_same_rows_and_no_more_said(homes, text):
     np.testing.assert_array_equal(over.rows["y"], here.y)
     for name in NAMES:
         came = events(homes[name], "received")
-        transcript = [describe(message) for message in here.transcript[name]]
+        transcript = [describe(question_content(m)) for m in here.transcript[name]]
         assert [e["content"] for e in came if e["ask"] == "ask"] == transcript
         assert [e["ask"] for e in came] == ["sign", "ask", "sketch"]
 
@@ -658,7 +657,7 @@ def test_an_answer_is_taken_for_its_own_question_only(homes):
     mistaken = [seen[1]["north", "sketch"], seen[1]["south", "sign"], seen[1]["south", "sketch"]]
     for run_id, octets in enumerate(mistaken, start=3):
         over = run(homes, odd={"south": at("sketch", octets)}, rows=False, run_id=run_id)
-        assert over.left_out == {"south": "sketch: sent what cannot be read"}
+        assert over.left_out == {"south": "sketch: sent what cannot be read (EnvelopeError)"}
 
 
 # ---- what an owner refuses
@@ -698,7 +697,7 @@ def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, fault, reason)
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     grid, ours = GridDouble(homes), curator(agreed(), ledger=ledger)
     options = {"grid": grid, "ours": ours, "min_owners": 3}
-    told = refused("2 of 3 owners signed off", run, homes, **options, error=RunEndedError)
+    told = refused("2 of 3 owners signed off", run, homes, **options, error=Refusal)
     assert f"sign: refused: {reason}" in str(told)
     assert "SECRET" not in str(told)
     if reason == GENERIC:
@@ -727,11 +726,18 @@ def test_what_flower_would_tell_of_a_crash_is_not_told(homes, capfd):
 @pytest.mark.parametrize(
     ("text", "changes", "reason"),
     [
-        (AGREEMENT, {"n_herd": 1000}, "n_select: more rows"),
+        (AGREEMENT, {"n_herd": 1000}, "protocol: 'propose' sends"),
         (AGREEMENT, {"direction": None}, "protocol: 'propose' sends"),
+        (AGREEMENT, {"map": None}, "protocol: 'propose' sends"),
         (AGREEMENT, {"direction": np.ones(39)}, "another length"),
+        (AGREEMENT, {"direction": np.full(40, np.inf)}, "not finite"),
+        (AGREEMENT, {"direction": np.ones(40, np.float32)}, "another dtype"),
+        (AGREEMENT, {"direction": 1.0}, "another dtype"),
+        *((AGREEMENT, {"noise": noise}, "noise: it must") for noise in (0.0, -1.0, True)),
+        (AGREEMENT, {"map": MAP * (1 + 1e-5)}, "feature map"),
+        (AGREEMENT, {"map": np.full(2, MAP)}, "feature map"),
         (AGREEMENT.replace("= 3", "= 4"), {}, "feature map"),
-        (POOL, {}, "protocol: 'pool' sends neither"),
+        (POOL, {"direction": None, "map": None}, "protocol: 'pool' sends neither"),
     ],
 )
 def test_questions_beyond_the_agreement_are_refused(homes, text, changes, reason):
@@ -752,14 +758,14 @@ def test_a_question_that_was_refused_is_refused_for_good(north):
 
 
 def test_rows_are_asked_for_once_and_counted_over_all_runs(north):
-    """In full, however few a question asks for: no allowance is spent as many small questions."""
+    """No allowance is spent as many small questions."""
     settle(north.path, max_rows=70)
     post = Post(north.path).sign(1, 2, 3)
     answers = [post.ask("ask", r) for r in (1, 1, 2, 3)]
     assert [a["kind"] for a in answers] == ["Rows", "Refusal", "Rows", "Refusal"]
     assert "asked before" in answers[1]["reason"]
     assert "max_rows: the owner does not let 32 more rows go" in answers[3]["reason"]
-    assert "asked before" in post.ask("ask", 1, direction=np.zeros(40), n_herd=1)["reason"]
+    assert "asked before" in post.ask("ask", 1, direction=np.zeros(40))["reason"]
     assert Grants(post.site.grants).n_rows == 64
 
 
@@ -1124,7 +1130,7 @@ def test_with_no_owner_nothing_is_spent(homes, unpaid):
     odd = {name: at("sign", None) for name in NAMES}
     for fewest in (0, -1, 1):
         ours = curator(agreed(), ledger=unpaid)
-        with pytest.raises(RunEndedError, match="min_owners"):
+        with pytest.raises(Refusal, match="min_owners"):
             run(homes, ours=ours, odd=odd, min_owners=fewest)
 
 
@@ -1138,33 +1144,16 @@ def test_two_nodes_of_one_name_are_none(homes):
 
 
 def test_messages_come_out_as_they_went_in():
-    plan = {"n_herd": 3, "n_uniform": 1, "noise": 0.25, "direction": np.arange(40.0) / 7}
-    sent = ProposeRows(**plan, embedding=PHI)
-    got = message_of(decode(encode(message_content(sent))))
-    assert describe(got) == describe(sent)
-    assert got.noise == 0.25
+    sent = agreed().question("north", np.arange(40.0) / 7, 0.25)
+    got = message_of(agreed(), "north", decode(encode(question_content(sent))))
+    assert (got.n_herd, got.n_uniform, got.noise) == (32, 0, 0.25)
     np.testing.assert_array_equal(got.direction, sent.direction)
-    np.testing.assert_array_equal(got.embedding.frequencies, PHI.frequencies)
-    refused("unknown kind", message_of, message_content(SendBest(direction=np.ones(3), n=1)))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kind": "SendBest"},
-        *({"n_herd": n} for n in (-1, 1.5, True, None)),
-        *({"noise": noise} for noise in (0.0, np.inf, True)),
-        *({"direction": d} for d in (np.array([np.inf]), np.ones(3, np.float32), 1.0)),
-        # A list of so many columns would take all memory.
-        {"embedding.frequencies": np.empty((10**12, 0))},
-        {"reveal": "rows"},
-    ],
-    ids=str,
-)
-def test_messages_with_other_entries_are_refused(change):
-    content = message_content(ProposeRows(n_herd=3, n_uniform=1)) | change
-    with pytest.raises(ValueError, match="message"):
-        message_of({name: value for name, value in content.items() if value is not None})
+    np.testing.assert_array_equal(got.embedding.frequencies, sent.embedding.frequencies)
+    endless = {**question_content(sent), "direction": np.empty((10**12, 0))}
+    refused("another length", message_of, agreed(), "north", endless)
+    asked = agreed(POOL).question("north", None, None)
+    assert question_content(asked) == {}
+    assert message_of(agreed(POOL), "north", {}).n_uniform == 32
 
 
 # ---- nodes
@@ -1408,7 +1397,7 @@ def test_codes_from_a_stranger_are_checked(column, code):
     codes[0, column] = code
     if (column, code) in SOUND:
         check_codes(WHOLE, codes)
-        again = Table(list(cells_of(WHOLE, codes).values()))
+        again = WHOLE.in_steps(Table(list(cells_of(WHOLE, codes).values())))
         np.testing.assert_array_equal([WHOLE.read(again, j) for j in range(7)], codes.T)
     else:
         refused("does not take", check_codes, WHOLE, codes)

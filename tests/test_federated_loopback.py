@@ -25,7 +25,14 @@ from skdpsumm.federated import _commands, _gate
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import merge_sketches, sketch_of
 from skdpsumm.federated._envelope import Letter, seal, unseal
-from skdpsumm.federated._wire import decode, describe, encode, room_of_answer, room_of_question
+from skdpsumm.federated._wire import (
+    decode,
+    describe,
+    encode,
+    question_content,
+    room_of_answer,
+    room_of_question,
+)
 
 LEAKS = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 pytestmark = [pytest.mark.flower, LEAKS]
@@ -121,7 +128,7 @@ def all_owners_take_part(parties, run, report):
     whose = [parties.tables[owner][0][index] for owner, index in here.chosen]
     np.testing.assert_array_equal(rows, whose)
     for owner in parties.tables:
-        transcript = [describe(m) for m in here.transcript[owner]]
+        transcript = [describe(question_content(m)) for m in here.transcript[owner]]
         assert MODULE.asked(parties.log(owner), run) == transcript
         assert len(entries_of(parties, owner)) == 1
     merged = PrivateSketch.load(result / "merged.sketch")

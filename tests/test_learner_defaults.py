@@ -138,3 +138,18 @@ def test_landmarks_follow_from_the_number_of_numeric_columns():
     assert [counted(d, 1e-6) for d in (2, 30, 40, 64, 784)] == [1024, 1024, 1720, 4096, 4096]
     assert counted(64, 0.0) == 1024  # of more, pure noise would release no more directions
     assert FunctionalMechanism(n_landmarks=7).count_landmarks(64, 1e-6) == 7
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel"),
+    [(TDILClassifier, "splines"), (TDDLClassifier, "rbf"), (PINPClassifier, "rbf")],
+)
+def test_the_default_kernel_is_that_of_the_kind_of_learner(kind, kernel):
+    X = np.random.default_rng(0).uniform(0, 1, (60, 2))
+
+    def scores(**given):
+        model = simulate(kind((0, 1), random_state=0, **given), X, X[:, 0] > 0.5)
+        return model.decision_function(X[:9])
+
+    np.testing.assert_array_equal(scores(), scores(kernel=kernel))
+    assert not np.array_equal(scores(), scores(kernel="linear"))

@@ -132,8 +132,8 @@ def test_a_row_more_moves_no_bit_of_another(form, place):
 def gradient_of(model, X, y, groups=None):
     """Return the exact sum of gradients at some weights, in whole units."""
     model._check_parameters()
-    problem, _, _, public = model._pose(0, X, y, None, groups)
-    plan = model._chosen_mechanism().plan(problem.space, problem.terms, public)
+    draft = model._draft(0, X, y, None, groups)
+    problem, plan = draft.problem, draft.plan
     rows = IntegerRows(problem, plan)
     weights = np.random.default_rng(3).standard_normal(plan._shape)
     return rows.gradient(weights), plan, problem

@@ -113,7 +113,7 @@ def fitted(model, X, **more):
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_schema_inside_is_a_vectorizer_before(name):
     learner = LEARNERS[name]
-    has_hats = learner.kernel == "splines"
+    has_hats = learner._kernel == "splines"
     interactions = has_hats and is_classifier(learner)
     vectorizer = PublicVectorizer(SCHEMA, n_knots=6 * has_hats, interactions=interactions)
     behind = make_pipeline(vectorizer, clone(learner).set_params(**SETTINGS))

@@ -9,7 +9,6 @@ telling S, in any way they like; the other half estimate its probabilities, once
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -44,8 +43,6 @@ def audit_epsilon(
     statistic: str | Callable[[Floats], float] = "auto",
     family: str | None = None,
     random_state: int | np.random.RandomState | None = None,
-    n_jobs: int | None = None,
-    verbose: int = 0,
 ) -> AuditResult:
     """Bound from below the epsilon that a release spends, by running it on two neighbours.
 
@@ -58,6 +55,10 @@ def audit_epsilon(
     release : callable
         Takes a data set and returns a finite number or a 1-D array of numbers, always of the same
         length. It must draw fresh randomness in each call, since the trials count as independent.
+        Calls run in one process, without pickling, or as ``joblib.parallel_config`` says (2
+        processes, or "dask", for a cluster). With more, `release` must pickle, and must not carry a
+        random generator: each process would get a copy in the same state. Where this shows, an
+        error is raised.
     X, X_neighbour : object
         The two data sets, passed to `release` as they are. Make sure that they are neighbours under
         the adjacency that is claimed; `worst_case_neighbours` builds such pairs.
@@ -85,14 +86,6 @@ def audit_epsilon(
     random_state : int, RandomState instance or None, default=None
         Decides which trials train and which are held out; None splits them anew in each call. It
         does not reach `release`.
-    n_jobs : int, default=None
-        Processes that call `release`, as in joblib. None runs one, without pickling, so that any
-        `release` works, or what ``joblib.parallel_config`` sets (such as "dask", for a cluster).
-        With more, `release` must pickle, and must not carry a random generator: each process would
-        get a copy in the same state. Where this shows, an error is raised.
-    verbose : int, default=0
-        Passed to joblib, which reports the progress of the trials. The default is silent, as in
-        joblib.
 
     Returns
     -------
@@ -106,8 +99,7 @@ def audit_epsilon(
     ValueError
         If a parameter is out of range, or delta is 0 with ``family="gaussian"``; if outputs have
         more than one dimension, differ in length or are not finite; if a value of `statistic` is
-        not finite; or if the noise repeats, as it does where the processes of `n_jobs` copy one
-        generator.
+        not finite; or if the noise repeats, as it does where processes copy one generator.
 
     Notes
     -----
@@ -151,8 +143,7 @@ def audit_epsilon(
     """
     given = {"delta": delta, "n_trials": n_trials, "confidence": confidence}
     _check(**given, statistic=statistic, family=family)
-    draw = partial(_outputs, release, n_trials=n_trials, n_jobs=n_jobs, verbose=verbose)
-    outputs = draw(X), draw(X_neighbour)
+    outputs = _outputs(release, X, n_trials), _outputs(release, X_neighbour, n_trials)
     if outputs[0].shape != outputs[1].shape:
         raise ValueError(
             "release must return outputs of one length, got "
@@ -190,19 +181,17 @@ def _check(**given: Any) -> None:
 # ---- trials
 
 
-def _outputs(release: Any, X: Any, *, n_trials: int, n_jobs: int | None, verbose: int) -> Floats:
+def _outputs(release: Any, X: Any, n_trials: int) -> Floats:
     """Return the outputs of `n_trials` calls, shape (n_trials, length)."""
-    n_batches = min(n_trials, 10 * effective_n_jobs(n_jobs))  # `verbose` tells of each
+    n_batches = min(n_trials, 10 * effective_n_jobs(None))
     sizes = [len(part) for part in np.array_split(np.arange(n_trials), n_batches)]
-    batches = Parallel(n_jobs=n_jobs, verbose=verbose)(
-        delayed(_batch)(release, X, size) for size in sizes
-    )
+    batches = Parallel()(delayed(_batch)(release, X, size) for size in sizes)
     outputs = _matrix([output for batch in batches for output in batch])
     if _repeats(np.array_split(outputs, n_batches)):
         raise ValueError(
-            "release must draw fresh randomness in each call, but it repeats its outputs. "
-            f"With n_jobs={n_jobs!r}, processes get copies of a random generator that release "
-            "carries: make the generator within release, or use n_jobs=None."
+            "release must draw fresh randomness in each call, but it repeats its outputs. The "
+            "processes of joblib.parallel_config get copies of a random generator that release "
+            "carries: make the generator within release, or use one process."
         )
     return outputs
 

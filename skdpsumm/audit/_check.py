@@ -82,21 +82,23 @@ def check_private_estimator(
     >>> result.refutes(1.0)
     False
     """
-    name = type(estimator).__name__
-    model = clone(estimator)
+    name, model = type(estimator).__name__, clone(estimator)
     parameters = model.get_params(deep=False)
-    if "ledger" in parameters:
-        model.set_params(ledger=None)  # two ledgers of our own see what a fit is charged
+    if parameters.get("epsilon") is None:
+        raise AssertionError(f"{name} needs a parameter epsilon, a number: what one fit promises.")
+    if "ledger" not in parameters:
+        raise AssertionError(f"{name} needs a parameter ledger, so that its fits can be counted.")
+    epsilon, delta = float(parameters["epsilon"]), float(parameters.get("delta", 0.0))
+    model.set_params(ledger=None)  # two ledgers of our own see what a fit is charged
     if parameters.get("random_state", 0) is None:
         model.set_params(random_state=0)  # public randomness is not what tells two fits apart
     if X is None:
         X, X_neighbour = worst_case_neighbours(model)
-    claim = _check_claim(model, X)
-    epsilon, delta = _budget(model)
+    claim = _check_claim(model, X, epsilon, delta)
     _check_charge(model, X, claim, delta)
 
     def published(data: Any) -> Any:
-        fitted = _fit(model, data)
+        fitted = _fit(clone(model), data)
         if release is not None:
             return release(fitted)
         return np.concatenate([values for _, values in _attributes(fitted)])
@@ -132,34 +134,22 @@ def check_private_estimator(
     return result
 
 
-def _budget(model: Any) -> tuple[float, float]:
-    parameters = model.get_params(deep=False)
-    return float(parameters["epsilon"]), float(parameters.get("delta", 0.0))
-
-
-def _fit(model: Any, data: Any, **parameters: Any) -> Any:
-    """Return a clone that is fitted to a table, a pair (X, y) or the arguments of `fit`."""
-    return _fit_to(data, clone(model).set_params(**parameters))
-
-
-def _fit_to(data: Any, model: Any) -> Any:
+def _fit(model: Any, data: Any) -> Any:
+    """Fit a model to a table, a pair (X, y) or the arguments of `fit`, and return it."""
     if isinstance(data, dict):
         return model.fit(**data)
     return model.fit(*data) if isinstance(data, tuple) else model.fit(data)
 
 
-def _check_claim(model: Any, X: Any) -> PrivacyGuarantee:
-    name, parameters = type(model).__name__, model.get_params(deep=False)
-    if parameters.get("epsilon") is None:
-        raise AssertionError(f"{name} needs a parameter epsilon, a number: what one fit promises.")
-    claim = getattr(_fit(model, X), "privacy_", None)
+def _check_claim(model: Any, X: Any, epsilon: float, delta: float) -> PrivacyGuarantee:
+    name = type(model).__name__
+    claim = getattr(_fit(clone(model), X), "privacy_", None)
     if not isinstance(claim, PrivacyGuarantee):
         raise AssertionError(
             f"{name} needs privacy_, a PrivacyGuarantee, after fit; got {claim!r}."
         )
     if claim.simulated:
         raise AssertionError(f"{name} draws noise of a seed: such a fit protects nobody.")
-    epsilon, delta = _budget(model)
     claimed = claim.epsilon(delta)
     if not claimed <= epsilon * (1 + 1e-9):
         raise AssertionError(
@@ -171,15 +161,12 @@ def _check_claim(model: Any, X: Any) -> PrivacyGuarantee:
 
 def _check_charge(model: Any, X: Any, claim: PrivacyGuarantee, delta: float) -> None:
     name, claimed = type(model).__name__, claim.epsilon(delta)
-    if "ledger" not in model.get_params(deep=False):
-        raise AssertionError(f"{name} needs a parameter ledger, so that its fits can be counted.")
-
     terms: dict[str, Any] = {"delta": delta, "adjacency": claim.adjacency}
     terms["accountant"] = "zcdp" if isinstance(claim.mechanism, ZeroConcentratedDP) else None
     terms["unit"] = "row" if claim.unit == "one row" else "group"
     # This ledger has room for ten claims of the estimator, and another, below, for a tenth of one.
     ledger = PrivacyLedger(epsilon=10 * claimed, **terms)
-    _fit(model, X, ledger=ledger)
+    _fit(clone(model).set_params(ledger=ledger), X)
     paid = sum(entry["epsilon"] for entry in ledger.entries())
     if paid < claimed * (1 - 1e-9):
         raise AssertionError(
@@ -187,7 +174,7 @@ def _check_charge(model: Any, X: Any, claim: PrivacyGuarantee, delta: float) -> 
         )
     poor = clone(model).set_params(ledger=PrivacyLedger(epsilon=0.1 * claimed, **terms))
     try:
-        _fit_to(X, poor)
+        _fit(poor, X)
     except Exception:
         left = {attribute for attribute in vars(poor) if attribute.endswith("_")} - _OF_COLUMNS
         if left:
@@ -236,7 +223,9 @@ def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray
 def _exact_attributes(model: Any, X: Any, X_neighbour: Any) -> list[str]:
     """Return the attributes that are the same in all fits of a table, and differ between tables."""
     # Five fits of each table must agree on an attribute before an error calls it exact.
-    fits = [[dict(_attributes(_fit(model, data))) for _ in range(5)] for data in (X, X_neighbour)]
+    fits = [
+        [dict(_attributes(_fit(clone(model), data))) for _ in range(5)] for data in (X, X_neighbour)
+    ]
     first, other = fits[0][0], fits[1][0]
 
     def is_same(name: str, *shown: dict[str, np.ndarray]) -> bool:

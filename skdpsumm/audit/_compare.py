@@ -9,8 +9,8 @@ figures are sums over the rows of the table. With g = 2^15 grid units to a row, 
 - of each column of numbers, D = sum over the rows that have a value of rint(g u) - m: u in [0, 1]
   is the value on its range, and m in [0, g] the mean of the release on the same grid. D / (g n') is
   how far the means are apart, n' again that of the release;
-- of a fixed model, a histogram of its scores for each of two classes. The divisors of an AUC are
-  sums of these noisy counts.
+- of a model that is trained from the release, a histogram of its scores for each of two classes.
+  The divisors of an AUC are sums of these noisy counts.
 
 *Sensitivity.* A row more or less moves one c_i by one, so each S by at most g: the reverse triangle
 inequality. A row that is replaced moves two, so each S by at most 2 g. D moves by max(m, g - m) or,
@@ -45,14 +45,12 @@ from .._sklearn import Interval, check_matplotlib
 from ..features._feature_maps import AVERAGE, GRID
 from ..features._row_alone import map_rows
 from ..moments import M2MClassifier, M2MEstimator
-from ..moments._frames import framed
 from ..moments.asking._weighted import Axis
 from ..privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import MOST_LIFTED, TOO_LARGE, Block, IntegerNoise
 from ..schema._columns import read_cells
-from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import ReadRows, is_dask, validate_table
 from ..schema._schema import TableSchema, stack_columns
@@ -81,7 +79,7 @@ class Comparison:
         Score, columns, value and standard error: averages first. "TVComplement" and
         "ContingencySimilarity" are 1 minus a total variation, as in SDMetrics: 1 is perfect, 0 the
         worst. "MeanDifference" is the mean of the release minus that of the table, in the column's
-        unit. "AUC" is that of the model on the table.
+        unit. "AUC" is that of a model from the release on the table.
     privacy_ : PrivacyGuarantee
         What the comparison promises about the table.
     """
@@ -144,7 +142,6 @@ def compare(
     groups: Any = None,
     bins: Any = 10,
     target: int | str | None = None,
-    model: Any = None,
     ledger: PrivacyLedger | LedgerDataset | None = None,
 ) -> Comparison:
     """Say how good a release is: hold it beside the private table, on a budget of its own.
@@ -156,8 +153,8 @@ def compare(
 
     It tells total variations, as SDMetrics' scores, of each column (`TVComplement`) and of each
     pair of columns (`ContingencySimilarity`), how far means are apart, and, with a `target`, the
-    AUC of a fixed model. Missing values are a category of their own. Each figure comes with the
-    standard error of its noise.
+    AUC of a model from the release. Missing values are a category of their own. Each figure comes
+    with the standard error of its noise.
 
     Parameters
     ----------
@@ -186,12 +183,9 @@ def compare(
         SDMetrics has. They follow from public facts alone, so that releases compare. None takes
         those of the release.
     target : int or str, default=None
-        A column of two classes that a model predicts. None asks for no AUC.
-    model : fitted classifier, default=None
-        A *public* model of `target`: it takes tables such as ``release.sample()`` gives, without
-        the target. A model that was trained on the table is not public, whatever it promises. None
-        trains an `M2MClassifier` from the release. Rows that differ are scored one by one, some two
-        thousand a second, so that no row moves the score of another.
+        A column of two classes, which an `M2MClassifier` predicts that is trained from the release.
+        Rows that differ are scored one by one, some two thousand a second, so that no row moves the
+        score of another. None asks for no AUC.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where the comparison is charged, once. None counts nothing, as only you know the cap.
 
@@ -273,18 +267,15 @@ class _Comparer(PrivateFit, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
         "max_rows_per_group": [None, Interval(Integral, 1, None, closed="left")],
-        **dict.fromkeys(("release", "bins", "target", "model"), "no_validation"),
+        **dict.fromkeys(("release", "bins", "target"), "no_validation"),
     }
 
     release: Any = None
     bins: Any = 10
     target: int | str | None = None
-    model: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.target is None and self.model is not None:
-            raise ValueError("model needs target=..., the column that it predicts.")
         self._m2m = _answering(self.release)
         self._known: TableSchema = self._m2m.schema_
         self._axes: list[Axis] = self._m2m._axes(list(range(len(self._known))), self.bins)
@@ -306,7 +297,7 @@ class _Comparer(PrivateFit, BaseEstimator):
             )
 
     def _draft(self, noise_seed: int | None, X: Any, *, groups: Any = None) -> _Draft:
-        scorer = None if self.target is None else _Scorer(self._m2m, self.target, self.model)
+        scorer = None if self.target is None else _Scorer(self._m2m, self.target)
         values = self._read(X, groups, noise_seed)
         blocks = {
             "TVComplement": self._distances(values, 1),
@@ -328,7 +319,7 @@ class _Comparer(PrivateFit, BaseEstimator):
         for block in blocks.values():  # as 64 bits hold them; clipping moves no two farther apart
             most = MOST_LIFTED >> noise.lift
             block.values = np.clip(block.values, -most, most)
-        given = "the release, the model and the other parameters"
+        given = "the release and the other parameters"
         privacy = self._guaranteed(noise.mechanism, given, noise_seed)
         return _Draft(blocks, noise, privacy, noise_seed)
 
@@ -423,68 +414,49 @@ _Comparer.__name__ = compare.__name__
 
 
 class _Scorer:
-    """A fixed model of a column of two classes, and public bins of its scores."""
+    """A model of a column of two classes, from the release, and public bins of its scores."""
 
-    def __init__(self, m2m: M2MEstimator, target: int | str, model: Any):
+    def __init__(self, m2m: M2MEstimator, target: int | str):
         known = m2m.schema_
-        self.at, self._m2m = known.index(target, "target"), m2m
+        self.at = known.index(target, "target")
         self._name, self._column = known.name(self.at), known.columns[self.at]
-        self._inputs = known.take([j for j in range(len(known)) if j != self.at])
         if self.at in known.numeric:
             raise ValueError(f"target={target!r} holds numbers; an AUC is one of two categories.")
-        self._is_own = model is None
-        if self._is_own:
-            sketch = m2m.sketch_
-            model = M2MClassifier.from_sketch(sketch, target=self.at, schema=known, random_state=0)
-        if len(model.classes_) != 2:
-            raise ValueError(f"model must tell two classes apart, not {len(model.classes_)}.")
-        self._model = model
-        classes = np.array(model.classes_.tolist(), object)
-        self._two = read_cells(self._column, classes, "model.classes_")
+        self._model = _model_of(m2m, self.at)
+        classes = self._model.classes_.tolist()
+        if len(classes) != 2:
+            raise ValueError(f"target={target!r} must have two classes, not {len(classes)}.")
+        self._two = read_cells(self._column, np.array(classes, object), "classes_")
         drawn = m2m._drawn(_N_SCORED, np.random.RandomState(0))
-        rows = self._table(np.delete(drawn, self.at, axis=1))
-        public, one = (
-            np.asarray(self.transform(some), np.float64) for some in (rows, rows_of(rows, slice(1)))
-        )
-        if public.shape != (len(drawn),) or one.shape != (1,) or not np.isfinite(public).all():
-            raise ValueError("model must give each row one finite score, a single row as well.")
+        public = self.transform(self._model._encoded(np.delete(drawn, self.at, axis=1)))
         inner = np.linspace(0, 1, _N_SCORE_BINS + 1)[1:-1]
         self._edges = np.unique(np.quantile(public, inner))
 
-    def _table(self, rows: NDArray) -> Any:
-        """Return rows as `M2MEstimator.sample` does, with types that no row of these decides."""
-        known = self._inputs
-        # Public rows with all categories, and with missing cells, come first: frames infer types.
-        most = max(getattr(column, "n_codes", 1) for column in known.columns)
-        evenly = (np.arange(most) + 0.5) / most
-        head = known.at(np.column_stack([evenly] * len(known)))
-        table = framed(
-            [*np.vstack([head, rows]).T], known, self._m2m._frame, self._m2m.privacy_.badge
-        )
-        table = rows_of(table, slice(len(head), None))
-        # Our own model has the schema of these rows, so it refuses none of them.
-        return self._model._read_rows(table) if self._is_own else table
-
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: NDArray) -> Floats:
         """Return the score of each row, as scikit-learn's AUC takes it."""
-        X = ReadRows(X) if self._is_own else X
-        decide = getattr(self._model, "decision_function", None)
-        return self._model.predict_proba(X)[:, 1] if decide is None else decide(X)
+        scores: Floats = self._model.decision_function(ReadRows(X))
+        return scores
 
     def counts(self, values: list[NDArray]) -> Codes:
         """Return how many rows of each class have their score in each bin, the lower class first.
 
-        Rows of another class, and rows that the model refuses, are in none.
+        Rows of another class are in none.
         """
         inputs = stack_columns([one for j, one in enumerate(values) if j != self.at])
         seen: dict[tuple[Any, ...], int] = {}  # equal rows have one score
         which = [seen.setdefault(row, len(seen)) for row in map(tuple, inputs.tolist())]
         _, first = np.unique(which, return_index=True)
-        scores, taken = (part[which] for part in map_rows([self], self._table(inputs[first]), 1))
+        rows = self._model._encoded(inputs[first])
+        scores, taken = (part[which] for part in map_rows([self], rows, 1))
         codes, n = read_cells(self._column, values[self.at], self._name), len(self._edges) + 1
         bins = np.searchsorted(self._edges, scores[:, 0], side="right")
         found = [np.bincount(bins[taken & (codes == one)], minlength=n) for one in self._two]
         return np.concatenate(found)
+
+
+def _model_of(m2m: M2MEstimator, at: int) -> Any:
+    """Return a model of a column, which is as public as the release."""
+    return M2MClassifier.from_sketch(m2m.sketch_, target=at, schema=m2m.schema_, random_state=0)
 
 
 def _auc(counts: Floats, std: float) -> tuple[float, float]:

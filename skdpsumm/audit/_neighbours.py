@@ -1,8 +1,19 @@
-"""Neighbouring data sets that an estimator finds hard to tell apart least well."""
+"""Neighbouring data sets that an estimator finds hard to tell apart least well.
+
+Beside parameters that the library shares, this is asked of an estimator:
+
+- a sketcher, which releases the sum of phi(x) over rows with noise: ``preview_map(n_columns)``,
+  phi, and ``preview_noise_std(n_columns)``, the standard deviation of the noise on each feature;
+- a model of what a sketcher of its own releases, of X, or of (X, y) where it predicts y:
+  ``preview_sketcher(n_features, y)``, the sketcher that `fit` would use, without a ledger;
+- a kernel learner, which releases something of a minimiser: ``kernel_diag(X)``, k(x, x) of rows;
+- a summarizer, whose target is released through an embedding: ``preview_embedding(n_features)``,
+  `features` of which are phi of rows, or of the schema's vectors.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +21,6 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
-from ..features._feature_maps import FeatureMap
 from ..schema._columns import Categorical, Column, Numeric
 from ..schema._frames import rows_of
 from ..schema._schema import TableSchema, as_schema, stack_columns
@@ -20,63 +30,6 @@ SIDES = ("target", "owners")
 N_CANDIDATES = 2_000
 
 World = dict[str, Any]
-Labelled = tuple[NDArray, NDArray]
-
-
-# ---- what is asked of an estimator: beside these methods, parameters that the library shares
-
-
-@runtime_checkable
-class SumsFeatures(Protocol):
-    """A sketcher: it releases the sum of phi(x) over rows, with noise.
-
-    Parameters that are read: `max_rows_per_group`, `schema`, `delta`, `adjacency`,
-    `random_state`, `ledger`.
-    """
-
-    def preview_map(self, n_columns: int) -> FeatureMap:
-        """Return phi."""
-
-    def preview_noise_std(self, n_columns: int) -> NDArray:
-        """Return the standard deviation of the noise on each feature."""
-
-
-@runtime_checkable
-class SketchesTables(Protocol):
-    """A model of what a sketcher of its own releases: of X, or of (X, y) where it predicts y.
-
-    Parameters that are read: `random_state`; `schema`, and `classes` or `y_bounds`, where it
-    predicts.
-    """
-
-    def preview_sketcher(self, n_features: int, y: Any = None) -> SumsFeatures:
-        """Return the sketcher that `fit` would use, without a ledger."""
-
-
-@runtime_checkable
-class LearnsFromKernel(Protocol):
-    """A kernel learner, which releases something of a minimiser.
-
-    Parameters that are read: `max_rows_per_group`, `schema`, `adjacency`, `random_state`,
-    `kernel`, and
-    `classes` or `y_bounds`.
-    """
-
-    def kernel_diag(self, X: Any) -> NDArray:
-        """Return k(x, x) of rows."""
-
-
-@runtime_checkable
-class MatchesTarget(Protocol):
-    """A summarizer, whose target is released through an embedding.
-
-    Parameters that are read: `max_rows_per_group`, `schema`, `delta`, `adjacency`,
-    `random_state`, `gamma`, `n_select`,
-    `shares`, `target_is_owners`.
-    """
-
-    def preview_embedding(self, n_features: int) -> Any:
-        """Return the embedding; `features` of it are phi of rows, or of the schema's vectors."""
 
 
 def worst_case_neighbours(
@@ -157,43 +110,38 @@ def worst_case_neighbours(
     >>> X.shape, X_neighbour.shape
     ((20, 1), (21, 1))
     """
-    _check_estimator(estimator)
+    _check_estimator(estimator, side)
     rng = check_random_state(random_state)
-    schema = _schema_of_tables(estimator)
+    # A model may have left to its sketcher what is known of the columns of X.
+    models = estimator, getattr(estimator, "release", None)
+    given = [schema for model in models if (schema := getattr(model, "schema", None)) is not None]
+    schema = as_schema(given[0]) if given else None
     if n_features is None:
         n_features = 1 if schema is None or schema.is_for_all else schema.n_columns
-    if isinstance(estimator, MatchesTarget):
-        return neighbouring_worlds(estimator, n_samples, n_features, side, rng)
-    if isinstance(estimator, LearnsFromKernel):
-        return _in_groups(estimator, *labelled_neighbours(estimator, n_samples, n_features, rng))
-    sketcher, n_columns = sketcher_of(estimator, n_features)
+    known = (schema or TableSchema(Numeric())).for_table(n_features)
+    if hasattr(estimator, "preview_embedding"):
+        return _worlds(estimator, known, n_samples, side, rng)
+    if hasattr(estimator, "kernel_diag"):
+        return _in_groups(estimator, *_labelled_tables(estimator, known, n_samples, rng))
+    labels = None
+    if hasattr(estimator, "preview_sketcher"):
+        predicts = is_classifier(estimator) or is_regressor(estimator)
+        labels = _two_labels(estimator) if predicts else None
+        sketcher = estimator.preview_sketcher(n_features, labels)
+    else:
+        sketcher = clone(estimator).set_params(ledger=None)
+    n_columns = n_features + (labels is not None)
     tables = _tables(sketcher, n_samples, n_columns, rng)
-    if n_columns == n_features:
+    if labels is None:
         return _in_groups(sketcher, *tables)
     is_plain = schema is None or len(schema.numbers) == len(schema)
     kind = np.float64 if is_plain else object
     return _in_groups(sketcher, *((table[:, :-1].astype(kind), table[:, -1]) for table in tables))
 
 
-def _schema_of_tables(estimator: Any) -> TableSchema | None:
-    """Return what is known of the columns of X; a model may have left it to its sketcher."""
-    given = getattr(estimator, "schema", None)
-    if given is None:
-        given = getattr(getattr(estimator, "release", None), "schema", None)
-    return as_schema(given)
-
-
-def sketcher_of(estimator: Any, n_features: int) -> tuple[SumsFeatures, int]:
-    """Return the sketcher that `fit` would use, without a ledger, and its number of columns."""
-    if isinstance(estimator, SumsFeatures):
-        return clone(estimator).set_params(ledger=None), n_features
-    if not (is_classifier(estimator) or is_regressor(estimator)):
-        return estimator.preview_sketcher(n_features), n_features
-    return estimator.preview_sketcher(n_features, two_labels(estimator)), n_features + 1
-
-
-def _check_estimator(estimator: Any) -> None:
-    if not isinstance(estimator, SumsFeatures | SketchesTables | LearnsFromKernel | MatchesTarget):
+def _check_estimator(estimator: Any, side: str) -> None:
+    face = ("preview_map", "preview_sketcher", "kernel_diag", "preview_embedding")
+    if not any(hasattr(estimator, method) for method in face):
         raise TypeError(
             f"No neighbours are known for {type(estimator).__name__}; give a sketcher, an M2M "
             "model, a kernel learner or a PrivateMMDSummarizer, or build a pair by hand."
@@ -204,6 +152,21 @@ def _check_estimator(estimator: Any) -> None:
         raise ValueError(
             f"random_state must be an int, got {seeds[0]!r}: the audit needs the "
             "same public map at every fit."
+        )
+    if not hasattr(estimator, "preview_embedding"):
+        return
+    if side not in SIDES:
+        raise ValueError(f'side must be "target" or "owners", got {side!r}.')
+    shares = getattr(estimator.protocol, "shares", None) or {"observer": 1, "others": 1}
+    if (
+        set(shares) != {"observer", "others"}
+        or estimator.target_is_owners
+        or estimator.max_rows_per_group is not None
+    ):
+        raise ValueError(
+            "Set target_is_owners=False, max_rows_per_group=None, and shares to None, or to those "
+            "of the owners of the audit, 'observer' and 'others'. Or build a pair by hand: costs "
+            "of targets that are owners add up."
         )
 
 
@@ -247,12 +210,11 @@ def _with_copies(parts: tuple[Any, ...], n_copies: int) -> dict[str, Any]:
 # ---- kernel learners: labels take turns, and one pull is left over
 
 
-def labelled_neighbours(
-    learner: Any, n_samples: int, n_features: int, rng
-) -> tuple[Labelled, Labelled]:
+def _labelled_tables(learner: Any, known: TableSchema, n_samples: int, rng) -> tuple[Any, Any]:
     """Return two neighbours (X, y) for a learner; see `worst_case_neighbours`."""
-    labels = two_labels(learner)
-    row = _longest_row(learner, n_features, rng)
+    # The kernel is evaluated between all of them.
+    rows = known.with_dates(candidate_rows(known, 500, rng))
+    row, labels = rows[np.argmax(learner.kernel_diag(rows))], _two_labels(learner)
     turns = np.arange(n_samples + 1) % 2
     X, y = np.repeat(row[None], n_samples + 1, axis=0), labels[turns]
     data = X[:-1], y[:-1]
@@ -261,81 +223,46 @@ def labelled_neighbours(
     return data, (X[:-1], labels[np.append(turns[:-2], 1 - turns[-2])])
 
 
-def two_labels(model) -> NDArray:
+def _two_labels(model: Any) -> NDArray:
     """Return two classes, or the ends of the bounds of y."""
     if not is_classifier(model):
         return np.asarray(model.y_bounds, dtype=np.float64)
     return np.array([0, 1]) if model.classes is None else np.unique(model.classes)[:2]
 
 
-def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
-    known = _schema_for(_schema_of_tables(learner), n_features)
-    # The kernel is evaluated between all of them.
-    rows = known.with_dates(candidate_rows(known, 500, rng))
-    return rows[np.argmax(learner.kernel_diag(rows))]
-
-
 # ---- summaries: another target, or other rows of an owner
 
 
-def neighbouring_worlds(
-    summarizer: Any, n_samples: int, n_features: int, side: str, rng
+def _worlds(
+    summarizer: Any, known: TableSchema, n_samples: int, side: str, rng
 ) -> tuple[World, World]:
     """Return two neighbours, as keyword arguments of `fit`; see `worst_case_neighbours`."""
-    _check(summarizer, side)
-    embedding = summarizer.preview_embedding(n_features)
-    schema = _schema_of_tables(summarizer)
-    known = _schema_for(schema, n_features)
     rows = candidate_rows(known, N_CANDIDATES, rng)
-    points = rows = rows / np.sqrt(summarizer.gamma) if schema is None else rows
-    if schema is not None:
+    if summarizer.schema is None:
+        points = rows = rows / np.sqrt(summarizer.gamma)
+    else:
         points, rows = vectorize(known, rows), known.with_dates(rows)
+    embedding, adjacency = summarizer.preview_embedding(known.n_columns), summarizer.adjacency
     order = 1 if summarizer.delta == 0 else 2
-    features = embedding.features(points).astype(np.float64)
-    adjacency = summarizer.adjacency
     # What a row of an owner displaces is another: sums move as where a row is replaced.
     pulled = "replace_one" if side == "owners" else adjacency
-    far, near = (rows[k] for k in hard_pair(features, order, pulled))
+    pair = hard_pair(embedding.features(points).astype(np.float64), order, pulled)
+    far, near = (rows[k] for k in pair)
     n_held = summarizer.n_select
-    if side == "target":
-        tables = neighbouring_tables(far, near, n_samples, adjacency)
-        others = np.repeat(near[None], n_held, axis=0)
-        first, second = (_world(far, others, target, n_held) for target in tables)
-    else:
-        tables = neighbouring_tables(far, near, n_held, adjacency)
-        target = np.repeat(near[None], n_samples, axis=0)
-        first, second = (_world(far, others, target, n_held) for others in tables)
-    return first, second
+    n_moved, n_kept = (n_samples, n_held) if side == "target" else (n_held, n_samples)
+    kept = np.repeat(near[None], n_kept, axis=0)
 
+    def world(moved: NDArray) -> World:
+        """Return the arguments of `fit`; the observer holds what the target has no use for."""
+        target, others = (moved, kept) if side == "target" else (kept, moved)
+        return {
+            "X": np.vstack([np.repeat(far[None], n_held, axis=0), others]),
+            "X_target": target,
+            "owners": np.repeat(["observer", "others"], [n_held, len(others)]),
+        }
 
-def _check(summarizer: Any, side: str) -> None:
-    if side not in SIDES:
-        raise ValueError(f'side must be "target" or "owners", got {side!r}.')
-    shares = getattr(summarizer.protocol, "shares", None)
-    if shares is not None and set(shares) != {"observer", "others"}:
-        raise ValueError(
-            "shares must be None, or name the owners of the audit, 'observer' and 'others'."
-        )
-    if summarizer.target_is_owners:
-        raise ValueError(
-            "Audit with target_is_owners=False: the target of the audit belongs to no owner. With "
-            "True, the two costs add up."
-        )
-    if summarizer.max_rows_per_group is not None:
-        raise ValueError(
-            "max_rows_per_group of a PrivateMMDSummarizer is not supported here: set it to None, "
-            "or build a pair of targets or owners by hand."
-        )
-
-
-def _world(far: NDArray, others: NDArray, target: NDArray, n_held: int) -> World:
-    """Return the arguments of `fit`; the observer holds what the target has no use for."""
-    owners = np.repeat(["observer", "others"], [n_held, len(others)])
-    return {
-        "X": np.vstack([np.repeat(far[None], n_held, axis=0), others]),
-        "X_target": target,
-        "owners": owners,
-    }
+    first, second = neighbouring_tables(far, near, n_moved, adjacency)
+    return world(first), world(second)
 
 
 # ---- rows whose phi moves a sum as far as its sensitivity allows for
@@ -362,10 +289,6 @@ def _cells(column: Column, scales: NDArray, rng) -> NDArray:
     cells, kind = column.sample(rng.uniform(size=n_rows)), rng.randint(4, size=n_rows)
     ends = np.select([kind == 0, kind == 1], column.bounds, cells)
     return np.where(np.isnan(cells), cells, ends)
-
-
-def _schema_for(schema: TableSchema | None, n_features: int) -> TableSchema:
-    return (schema or TableSchema(Numeric())).for_table(n_features)
 
 
 def hard_pair(features: NDArray, order: int, adjacency: str) -> tuple[int, int]:

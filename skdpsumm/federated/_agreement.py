@@ -21,7 +21,8 @@ from ..sketches._file import packed
 from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher
 from ..summaries._curator import shares_of
 from ..summaries._mmd import Embedding
-from ..summaries._protocol import Terms
+from ..summaries._protocol import ProposeRows, Terms
+from ..summaries._sketch_summarizer import prepared
 from ._envelope import check_public
 
 CURATOR = "curator"  # the one party that is no owner
@@ -203,7 +204,16 @@ class Agreement:
 
     def rows_asked(self, owner: str) -> int:
         """Return how many rows an owner may be asked for, in one run."""
-        return self.terms.protocol.rows_agreed(self.terms.n_select, self._shares[owner])
+        return sum(self._rows_asked(owner).values())
+
+    def _rows_asked(self, owner: str) -> dict[str, int]:
+        return self.terms.protocol.rows_asked(self.terms.n_select, self._shares[owner])
+
+    def question(self, owner: str, direction: Any, noise: Any) -> ProposeRows:
+        """Return what an owner is asked for rows, with the noisy target where any is sent."""
+        phi = self.embedding if self.terms.protocol.broadcasts_target() else None
+        rows = self._rows_asked(owner)
+        return ProposeRows(**rows, direction=direction, noise=noise, embedding=phi)
 
     @cached_property
     def embedding(self) -> Embedding:
@@ -213,10 +223,7 @@ class Agreement:
     @cached_property
     def empty_sketch(self) -> PrivateSketch:
         """What a release of no rows at all would look like: its map, noise and guarantee."""
-        sketcher = self.sketcher()
-        pending = sketcher._prepare(
-            sketcher.preview_map(self.features.n_columns, self.features.names)
-        )
+        pending = prepared(self.sketcher(), None)
         size = pending.feature_map.n_features + pending.counts_rows
         return pending.to_sketch(np.zeros(size), 0)
 

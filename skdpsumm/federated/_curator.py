@@ -14,7 +14,6 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -45,17 +44,6 @@ _NOT_TAKEN = (
 )
 _TWO_NODES = "has two nodes that are connected under their name: they must end one"
 _POLL_SECONDS = 0.5
-
-
-class Fault(ValueError):
-    """Why there is no answer, in words without anything of what the owner sent.
-
-    For refusals, it is the owner's own reason.
-    """
-
-
-class RunEndedError(ValueError):
-    """Why a run ended early, in words that may be told: they hold nothing of any row."""
 
 
 @dataclass(repr=False)
@@ -131,15 +119,15 @@ class FederatedRun:
 
         Raises
         ------
-        RunEndedError
+        Refusal
             If fewer than `min_owners` signed off, or none is left.
         """
         if not min_owners >= 1:  # with none, the target would be charged and nobody asked
-            raise RunEndedError(f"min_owners must be at least 1, got {min_owners}.")
+            raise Refusal(f"min_owners must be at least 1, got {min_owners}.")
         self.find_nodes(wait)
         signed = self.ask("sign", self._to_all(), self._read_signature)
         if len(signed) < min_owners:
-            raise RunEndedError(
+            raise Refusal(
                 f"{len(signed)} of {len(self.agreement.owners)} owners signed off, fewer than "
                 f"min_owners={min_owners}; nothing was spent. {self.left_out}"
             )
@@ -155,32 +143,25 @@ class FederatedRun:
 
     def _read_signature(self, owner: str, content: dict[str, Any]) -> None:
         wanted = {"kind": "SignOff", "owner": owner, "agreement": self.agreement.digest}
-        if (
-            _wire.describe(content) != wanted
-        ):  # which holds no arrays, whose comparison has no one truth
-            raise ValueError("signed something else off")
+        # A description holds no arrays, whose comparison has no one truth.
+        if _wire.describe(content) != wanted:
+            raise Refusal("signed something else off")
 
     def _choose_rows(self, curator: Curator) -> None:
-        """Carry messages as `run_protocol` does, but over the grid."""
+        """Carry messages as `run_protocol` does, but over the grid: owners are asked once."""
         ours = self.agreement
         with one_blas_thread():  # as in one process, so that the same rows are chosen
             messages = curator.open()
-            while messages:
-                asked = {o: message for o, message in messages.items() if o in self.active}
-                questions = {
-                    owner: _wire.message_content(message) for owner, message in asked.items()
-                }
-                most = {owner: message.most_rows() for owner, message in asked.items()}
-                sent = self.ask("ask", questions, partial(_wire.rows_of, ours.schema, most))
-                if not sent:
-                    raise RunEndedError(f"No owner is left. {self.left_out}")
-                pairs = [(o, rows, rows.X[:, ours.positions]) for o, rows in sent.items()]
-                vectors = {o: replace(r, X=vectors_of(ours.features, X)) for o, r, X in pairs}
-                messages = curator.receive(vectors)
-                self.leave_out("ask", curator.dropped_owners)
-                for owner in set(sent) - set(curator.dropped_owners):  # whose indices are sound
-                    origins = [(owner, index) for index in sent[owner].indices.tolist()]
-                    self.codes |= dict(zip(origins, sent[owner].X, strict=True))
+            questions = {owner: _wire.question_content(messages[owner]) for owner in self.active}
+            sent = self.ask("ask", questions, partial(_wire.rows_of, ours))
+            if not sent:
+                raise Refusal(f"No owner is left. {self.left_out}")
+            pairs = [(o, rows, rows.X[:, ours.positions]) for o, rows in sent.items()]
+            curator.receive({o: replace(r, X=vectors_of(ours.features, X)) for o, r, X in pairs})
+        self.leave_out("ask", curator.dropped_owners)
+        for owner in set(sent) - set(curator.dropped_owners):  # whose indices are sound
+            origins = [(owner, index) for index in sent[owner].indices.tolist()]
+            self.codes |= dict(zip(origins, sent[owner].X, strict=True))
 
     def report(self) -> dict[str, Any]:
         """Return what may be told of the run, as json.dumps takes it: no number of any rows."""
@@ -261,8 +242,7 @@ class FederatedRun:
         kind : {"sign", "ask", "sketch"}
         questions : mapping from owner to content
         read : callable
-            Takes an owner and the content of their answer. Returns what it says, or raises
-            ValueError in words that hold nothing of it.
+            Takes an owner and the content of their answer. Returns what it says, or raises Refusal.
         """
         start, answers = time.monotonic(), {}
         sealed = {owner: self._sealed(kind, owner, content) for owner, content in questions.items()}
@@ -276,12 +256,12 @@ class FederatedRun:
             # One by one: what one owner sends may be such that reading it fails.
             for owner, identifier in list(pending.items()):
                 try:
-                    content = self._collected(kind, owner, identifier, sealed[owner])
-                    if content is None:
+                    reply = self._reply(identifier)
+                    if reply is None:
                         continue
-                    answers[owner] = read(owner, content)
-                except ValueError as error:
-                    self.leave_out(kind, {owner: error})
+                    answers[owner] = read(owner, self._opened(kind, owner, sealed[owner], reply))
+                except Refusal as refusal:
+                    self.leave_out(kind, {owner: refusal})
                 except Exception as error:  # whose text may hold what was sent
                     what = f"sent what cannot be read ({type(error).__name__})"
                     self.leave_out(kind, {owner: what})
@@ -295,23 +275,11 @@ class FederatedRun:
         self.rounds.append({"question": kind, "seconds": seconds})
         return answers
 
-    def _collected(
-        self, kind: str, owner: str, identifier: str | None, question: bytes
-    ) -> dict[str, Any] | None:
-        """Return the content of an answer, None if it is not there yet, or raise Fault."""
+    def _reply(self, identifier: str | None) -> Message | None:
+        """Return what came back for a question, None if it is not there yet."""
         if identifier is None:
-            raise Fault("could not be reached")
-        try:
-            replies = list(self.grid.pull_messages([identifier]))
-            content = self._opened(kind, owner, question, replies[0]) if replies else None
-        except (httpx.HTTPError, Fault):
-            raise  # the first is the SuperLink's, not the owner's
-        except Exception:
-            raise Fault("sent what cannot be read") from None
-        if content is not None and content["kind"] == "Refusal":
-            reason = printable(str(content.get("reason")))[:300] or "no reason given"
-            raise Fault(f"refused: {reason}")
-        return content
+            raise Refusal("could not be reached")
+        return next(iter(self.grid.pull_messages([identifier])), None)
 
     def _letter(self, kind: str, sender: str, receiver: str, question: str = "") -> Letter:
         place = self.agreement.digest, self.run, len(self.rounds), kind
@@ -327,14 +295,17 @@ class FederatedRun:
         if reply.has_error():
             names = {code: name for name, code in vars(ErrorCode).items() if isinstance(code, int)}
             name = names.get(reply.error.code, "unknown")
-            raise Fault(f"did not answer (Flower says {name})")
+            raise Refusal(f"did not answer (Flower says {name})")
         if not (octets := _wire.uncarried(reply.content)):
-            raise Fault(_NOT_TAKEN)
+            raise Refusal(_NOT_TAKEN)
         letter = self._letter(kind, owner, CURATOR, hashlib.sha256(question).hexdigest())
         room, sender = _wire.room_of_answer(self.agreement, kind, owner), self.agreement.keys[owner]
         content = _wire.decode(unseal(letter, octets, room, self.keys, sender))
-        if not isinstance(content.get("kind"), str):  # an array has no one truth when compared
-            raise ValueError("The answer is of no kind.")
+        if not isinstance(content["kind"], str):  # an array has no one truth when compared
+            raise TypeError("The answer is of no kind.")
+        if content["kind"] == "Refusal":
+            reason = printable(str(content.get("reason")))[:300] or "no reason given"
+            raise Refusal(f"refused: {reason}")
         return content
 
 
@@ -412,7 +383,7 @@ class CuratorSite(Settings):
         except BaseException as error:
             write_file(folder / "error.txt", traceback.format_exc())
             # The texts of other errors may hold values of the target.
-            is_told = isinstance(error, RunEndedError | BudgetExceededError)
+            is_told = isinstance(error, Refusal | BudgetExceededError)
             report = {"error": str(error) if is_told else GENERIC}
             write_file(folder / "report.json", json.dumps(report))
             raise RuntimeError(GENERIC) from None
@@ -426,13 +397,13 @@ class CuratorSite(Settings):
 
     def _make_curator(self, agreement: Agreement) -> Curator:
         if self.target is None:
-            raise RunEndedError("Set `target`, the table to match, in the curator's file.")
+            raise Refusal("Set `target`, the table to match, in the curator's file.")
         # Before the target is read.
         ledger = None if self.ledger is None else PrivacyLedger.open(self.ledger)
         try:
             check_table(self.target, agreement.features, agreement.schema.names)
         except Refusal as refusal:
-            raise RunEndedError(f"The target does not fit the agreement: {refusal}.") from None
+            raise Refusal(f"The target does not fit the agreement: {refusal}.") from None
         target = vectors_of(agreement.features, read_table(self.target, agreement.features))
         with nullcontext() if self.seed is None else simulation(self.seed):
             curator = agreement.curator(target, ledger=ledger)
@@ -463,25 +434,25 @@ def sketch_of(agreement: Agreement, _: str, content: Mapping[str, Any]) -> Priva
 
     Raises
     ------
-    ValueError
+    Refusal
         If it is no sketch (`PrivateSketch.load` says what is none), is larger than what was
         agreed, or has another map, noise or guarantee.
     """
     octets, ours = content.get("file"), agreement.empty_sketch
     if content["kind"] != "Sketch" or not isinstance(octets, np.ndarray):
-        raise ValueError("sent no sketch")
+        raise Refusal("sent no sketch")
     if octets.nbytes > agreement.bytes_of_sketch:
-        raise ValueError("sent a sketch of another size than agreed")
+        raise Refusal("sent a sketch of another size than agreed")
     most = octets.nbytes
     try:
         sketch = read_octets(octets.tobytes(), "The answer", PrivateSketch._from_contents, most)
     except ValueError as error:
-        raise ValueError("sent no sketch") from error
+        raise Refusal("sent no sketch") from error
     if not sketch.feature_map.same_as(ours.feature_map):
-        raise ValueError("sent a sketch with another feature map than agreed")
+        raise Refusal("sent a sketch with another feature map than agreed")
     levels: Any = [(*one.noise_std, one.n_noise_std) for one in (sketch, ours)]
     if _claim(sketch) != _claim(ours) or not np.allclose(*levels):
-        raise ValueError("sent a sketch with other noise than agreed")
+        raise Refusal("sent a sketch with other noise than agreed")
     return sketch
 
 

@@ -14,12 +14,12 @@ from ._files import locked
 GENERIC = "the owner's side failed; the owner's log, or the output of their node, says why"
 
 
-class Refusal(Exception):
-    """Why an owner does not answer, in words that may leave their site.
+class Refusal(ValueError):
+    """Why a party does not answer, take an answer or go on, in words that others may read.
 
-    Its text consists of what both parties have agreed on (names of columns, of parameters) and
-    never of anything read off the table. All other exceptions stay at home: the curator gets
-    `GENERIC` in their place.
+    Its text consists of what all have agreed on (names of columns, of parameters), and never of
+    anything read off a table or a message. The texts of all other exceptions stay at home:
+    others get `GENERIC` in their place.
     """
 
 

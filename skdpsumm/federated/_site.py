@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import sys
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -184,7 +183,7 @@ class OwnerSite(_files.Settings):
     def _opened(self, kind: str, run: int, octets: bytes) -> dict[str, Any]:
         """Return a question of the curator, or raise EnvelopeError."""
         ours = self._agreed
-        if kind not in _ANSWERS or (kind != "sign" and kind not in self._asked):
+        if kind not in ["sign", *self._asked]:
             raise EnvelopeError("Nobody asks this under the agreement.")
         letter = Letter(ours.digest, run, counter_of(octets), kind, CURATOR, self.name)
         room, keys = room_of_question(ours, kind), Keys.load(self.keys)
@@ -208,7 +207,7 @@ class OwnerSite(_files.Settings):
             if kind != "sign":
                 self._grants.check_signed(run, self._agreed.digest)
             self._check_space(kind)
-            reply = _ANSWERS[kind](self, run, content)
+            reply: dict[str, Any] = getattr(self, f"_{kind}")(run, content)
             if len(encode(reply)) > self._room(kind):
                 raise ValueError("The answer is longer than any that was agreed.")
         except BaseException as error:
@@ -277,11 +276,7 @@ class OwnerSite(_files.Settings):
     def _ask(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Propose rows."""
         ours = self._agreed
-        try:
-            message = message_of(content)
-        except ValueError as error:
-            raise Refusal(str(error)) from error
-        _check_question(message, ours, self.name)
+        message = message_of(ours, self.name, content)
         codes = read_table(self.table, ours.schema)
         # A run is charged the rows that were agreed, so that small questions save nothing.
         self._grant(run, "ask", ours.rows_asked(self.name))
@@ -294,34 +289,8 @@ class OwnerSite(_files.Settings):
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
         ledger, features = self._checked_ledger(), self._agreed.features
         codes = read_table(self.table, features)
-        frame = pd.DataFrame(cells_of(features, codes, dates=True))
+        frame = pd.DataFrame(cells_of(features, codes))
         sketcher = self._agreed.sketcher(ledger=ledger)
         self._grant(run, "sketch")
         release: PrivateSketch = sketcher.fit(frame).sketch_
         return {"kind": "Sketch", "file": np.frombuffer(packed(*release._contents()), np.uint8)}
-
-
-_ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
-    "sign": OwnerSite._sign,
-    "ask": OwnerSite._ask,
-    "sketch": OwnerSite._sketch,
-}
-
-
-def _check_question(message: Any, agreement: Agreement, owner: str) -> None:
-    """Raise Refusal, by name, if a question goes beyond the agreement."""
-    if message.most_rows() > agreement.rows_asked(owner):
-        raise Refusal("n_select: more rows are asked for than agreed")
-    sent = [part is not None for part in (message.direction, message.embedding)]
-    if not agreement.terms.protocol.broadcasts_target():
-        if any(sent):
-            raise Refusal("protocol: 'pool' sends neither a direction nor a map")
-        return
-    if not all(sent):
-        raise Refusal("protocol: 'propose' sends a direction and a map")
-    ours, theirs = agreement.embedding.frequencies, message.embedding.frequencies
-    # Other platforms may round the last bit otherwise.
-    if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-9, atol=0):
-        raise Refusal("feature map: the frequencies are not those of the agreed random_state")
-    if message.direction.shape != (agreement.embedding.n_features,):
-        raise Refusal("feature map: the direction has another length")

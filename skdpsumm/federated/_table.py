@@ -128,14 +128,12 @@ def _from_text(text: str) -> Any:
 
 
 def check_codes(schema: TableSchema, codes: NDArray) -> None:
-    """Raise ValueError for what no row of the schema is read as; names no value."""
+    """Raise Refusal for what no row of the schema is read as; names no value."""
     if codes.shape[1] != schema.n_columns:
-        raise ValueError("sent rows of another shape than agreed")
+        raise Refusal("sent rows of another shape than agreed")
     for j, column in enumerate(schema.columns):
         if not _are_codes(column, codes[:, j]):
-            raise ValueError(
-                f"sent rows that column {schema.name(j)!r} of the schema does not take"
-            )
+            raise Refusal(f"sent rows that column {schema.name(j)!r} of the schema does not take")
 
 
 def _are_codes(column: Column, codes: NDArray) -> bool:
@@ -148,30 +146,25 @@ def _are_codes(column: Column, codes: NDArray) -> bool:
         return False
 
 
-def cells_of(
-    schema: TableSchema, codes: NDArray[np.float64], *, dates: bool = False
-) -> dict[str, NDArray]:
-    """Return what codes stand for, by column: numbers, or categories as the schema lists them.
-
-    Dates are steps, as readers of a table see them; with `dates`, they are as a table has them.
-    """
+def cells_of(schema: TableSchema, codes: NDArray[np.float64]) -> dict[str, NDArray]:
+    """Return what codes stand for, by column: numbers, dates, or categories as they are listed."""
     cells: dict[str, NDArray] = {}
     for name, column, read in zip(schema.names or (), schema.columns, codes.T, strict=True):
-        cells[name] = column.decode(read) if dates and isinstance(column, Date) else read
         if isinstance(column, Categorical):  # as objects: no common dtype of all of them
             cells[name] = cells_as_objects([*column.categories, None])[read.astype(np.int64)]
+        else:
+            cells[name] = column.decode(read)
     return cells
 
 
 def vectors_of(schema: TableSchema, codes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return rows as the kernel sees them; those of the table that codes were read from."""
-    return vectorize(schema, Table(list(cells_of(schema, codes).values())))
+    return vectorize(schema, schema.in_steps(Table(list(cells_of(schema, codes).values()))))
 
 
 def to_arrow(schema: TableSchema, codes: NDArray[np.float64]) -> pa.Table:
     """Return what codes stand for as a table for a file."""
-    cells = cells_of(schema, codes, dates=True).items()
-    columns = zip(schema.columns, cells, strict=True)
+    columns = zip(schema.columns, cells_of(schema, codes).items(), strict=True)
     return pa.table({name: _arrow_of(column, cells) for column, (name, cells) in columns})
 
 

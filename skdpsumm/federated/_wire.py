@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, RecordDict
 
 from .._bounded import read_json
-from ..schema._schema import TableSchema
 from ..sketches._file import arrays_of, checked, packed
-from ..summaries._mmd import Embedding
-from ..summaries._protocol import Message, ProposeRows, Rows
+from ..summaries._protocol import ProposeRows, Rows
 from ._agreement import Agreement
+from ._grants import Refusal
 from ._table import check_codes
 
 _SEALED = "sealed"
@@ -74,8 +72,7 @@ def room_of_question(agreement: Agreement, kind: str) -> int:
     """Return the bytes that the content of a question is padded to; other sizes are refused."""
     if kind != "ask" or not agreement.terms.protocol.broadcasts_target():
         return _rounded(0)
-    phi = agreement.embedding
-    return _rounded(8 * (phi.n_features + phi.frequencies.size))
+    return _rounded(8 * agreement.embedding.n_features)
 
 
 def room_of_answer(agreement: Agreement, kind: str, owner: str) -> int:
@@ -93,76 +90,81 @@ def _rounded(size: int) -> int:
 # ---- contents
 
 
-def message_content(message: Message) -> dict[str, Any]:
-    """Return a message of the curator as scalars and arrays by name."""
-    content = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}
-    if (embedding := content.pop("embedding")) is not None:
-        content["embedding.frequencies"] = embedding.frequencies
-    content["kind"] = type(message).__name__
+def question_content(message: Any) -> dict[str, Any]:
+    """Return what a message says that was not agreed: the noisy target.
+
+    What is agreed is not sent. A sum over the public map comes along, in which each number counts
+    in its own way, so that an owner who draws another one says so.
+    """
+    content = {"direction": message.direction, "noise": message.noise}
+    if message.embedding is not None:
+        drawn = message.embedding.frequencies.ravel()
+        content["map"] = float(np.arange(1, len(drawn) + 1) @ drawn)
     return {name: value for name, value in content.items() if value is not None}
 
 
-def message_of(content: Mapping[str, Any]) -> ProposeRows:
-    """Return the message that `message_content` took apart.
+def message_of(agreement: Agreement, owner: str, content: Mapping[str, Any]) -> ProposeRows:
+    """Return the message of which the curator has sent `question_content`.
 
     Raises
     ------
-    ValueError
-        If it is none, or has entries of other kinds.
+    Refusal
+        If it has other entries than agreed, or these are of other kinds.
     """
-    given = dict(content)
-    if given.pop("kind", None) != "ProposeRows":
-        raise ValueError("The message is of an unknown kind.")
-    if not all(name in _IS_SOUND and _IS_SOUND[name](value) for name, value in given.items()):
-        raise ValueError("The message has entries that do not belong there.")
-    if not {"n_herd", "n_uniform"} <= set(given):
-        raise ValueError("The message does not say how many rows it asks for.")
-    frequencies = given.pop("embedding.frequencies", None)
-    embedding = None if frequencies is None else Embedding(frequencies)
-    return ProposeRows(embedding=embedding, **given)
+    direction, noise = content.get("direction"), content.get("noise")
+    message = agreement.question(owner, direction, noise)
+    if message.embedding is None:
+        if content:
+            raise Refusal("protocol: 'pool' sends neither a direction nor a map")
+        return message
+    if not {"direction", "map"} <= set(content) <= {"direction", "map", "noise"}:
+        raise Refusal("protocol: 'propose' sends a direction, its noise and a map")
+    here, there = question_content(message)["map"], content["map"]
+    # Other platforms may round the last bits otherwise.
+    if not (isinstance(there, float) and math.isclose(here, there, rel_tol=1e-6)):
+        raise Refusal("feature map: the frequencies are not those of the agreed random_state")
+    if not isinstance(direction, np.ndarray) or direction.dtype != np.float64:
+        raise Refusal("feature map: the direction is of another dtype")
+    if direction.shape != (message.embedding.n_features,) or not np.isfinite(direction).all():
+        raise Refusal("feature map: the direction has another length, or is not finite")
+    if noise is not None and not (isinstance(noise, float) and 0 < noise < math.inf):
+        raise Refusal("noise: it must be a positive number")
+    return message
 
 
-def rows_of(
-    schema: TableSchema, most: Mapping[str, float], owner: str, content: Mapping[str, Any]
-) -> Rows:
+def rows_of(agreement: Agreement, owner: str, content: Mapping[str, Any]) -> Rows:
     """Return the rows that an owner sent, as codes; `Curator` checks their indices.
 
     Raises
     ------
-    ValueError
+    Refusal
         If they have other entries or dtypes than agreed, are more than were asked for, or are no
         rows of the schema.
     """
     if content["kind"] != "Rows" or set(content) != {"kind", "indices", "X"}:
-        raise ValueError("sent no rows, or not what belongs to them")
+        raise Refusal("sent no rows, or not what belongs to them")
     indices, X = content["indices"], content["X"]
     if not isinstance(indices, np.ndarray) or not isinstance(X, np.ndarray) or X.dtype != "f8":
-        raise ValueError("sent rows of another dtype than agreed")
+        raise Refusal("sent rows of another dtype than agreed")
     if X.ndim != 2:
-        raise ValueError("sent rows of another shape than agreed")
-    if len(X) > most[owner]:  # before they are made vectors, which are longer
-        raise ValueError("sent more rows than asked for")
-    check_codes(schema, X)
+        raise Refusal("sent rows of another shape than agreed")
+    if len(X) > agreement.rows_asked(owner):  # before they are made vectors, which are longer
+        raise Refusal("sent more rows than asked for")
+    check_codes(agreement.schema, X)
     return Rows(indices, X)
 
 
-def describe(message: Message | Mapping[str, Any]) -> dict[str, Any]:
+def describe(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message as the logs show it: scalars, and shape, dtype and SHA-256 of each array.
-
-    Parameters
-    ----------
-    message : Message or mapping
-        Of the curator, as in `Curator.transcript`; or its content by name.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from skdpsumm.federated._wire import describe
-    >>> from skdpsumm.summaries._protocol import ProposeRows
-    >>> describe(ProposeRows(n_herd=3, n_uniform=1))
-    {'kind': 'ProposeRows', 'n_herd': 3, 'n_uniform': 1}
+    >>> describe({"noise": 0.5, "direction": np.ones(3)})["direction"]["shape"]
+    [3]
     """
-    content = message_content(message) if isinstance(message, Message) else message
-    return {name: _summary(content[name]) for name in sorted(content) if content[name] is not None}
+    return {name: _summary(content[name]) for name in sorted(content)}
 
 
 def _summary(value: Any) -> Any:
@@ -170,17 +172,3 @@ def _summary(value: Any) -> Any:
         return value
     digest = hashlib.sha256(value.tobytes()).hexdigest()
     return {"shape": list(value.shape), "dtype": value.dtype.str, "sha256": digest}
-
-
-def _is_real(array: Any) -> bool:
-    # An empty one may state a length of a billion in a few bytes.
-    is_float = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.size > 0
-    return is_float and bool(np.isfinite(array).all())
-
-
-# What the entries of a question must be. Their shapes are compared with those agreed.
-_IS_SOUND: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("n_herd", "n_uniform"), lambda n: type(n) is int and n >= 0),
-    "noise": lambda noise: type(noise) is float and 0 < noise < math.inf,
-    **dict.fromkeys(("direction", "embedding.frequencies"), _is_real),
-}

@@ -62,6 +62,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     """
 
     _kind: ClassVar[str]  # "TDIL", "TDDL" or "PINP": which mechanisms it takes
+    _automatic_kernel: ClassVar[str] = "rbf"
     _takes_public_points: ClassVar[bool] = False
     _draws_landmarks: ClassVar[bool] = True
 
@@ -74,7 +75,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [
-            StrOptions({"rbf", "linear", "splines", "poly", "polynomial"}),
+            StrOptions({"auto", "rbf", "linear", "splines", "poly", "polynomial"}),
             PolynomialKernel,
             HasMethods(["fit", "transform"]),
         ],
@@ -139,7 +140,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         return self._private_fit(X, y, groups=groups)
 
     def _warn_first(self) -> None:
-        clips = self._transformer is None and self.kernel != "rbf"
+        clips = self._transformer is None and self._kernel != "rbf"
         if clips and self.schema is None and self.norm_bound is None:
             warn_caller(
                 f"Give {type(self).__name__} a schema, the public ranges and categories of the "
@@ -151,13 +152,17 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _draft(
         self, noise_seed: int | None, X: Any, y: Any, X_public: Any = None, groups: Any = None
     ) -> Draft:
-        problem, coding, given, public = self._pose(noise_seed, X, y, X_public, groups)
-        _check_size(len(problem.X), problem.terms)
-        plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
+        reading = self._reading
+        X, y = reading.cells(self, X, y, y_numeric=is_regressor(self))
+        X = reading.rows(X, self)
+        loss, coding, given = self._describe_target(y)
+        plan, public = self._planned(X, X_public, loss, coding.n_scores, noise_seed)
+        problem = self._pose(plan, X, coding.encode(y), groups)
+        _check_size(len(problem.X), plan.terms)
         plan.check(problem)
         warn_of_public_noise(plan, problem, self._chosen_mechanism().name)
         # Even points of a schema fill all columns: nothing public says how few a sparse row fills.
-        points = getattr(problem.space, "points", public)
+        points = getattr(plan.space, "points", public)
         places = points if isinstance(problem.X, SparseRows) else self._places(points)
         return Draft(problem, plan, coding, self._guarantee(plan, given, noise_seed), places)
 
@@ -185,8 +190,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _publish(self, draft: Draft) -> None:
         released = self._release(draft.plan, draft.problem)
-        terms, self._coding = draft.problem.terms, draft.coding
-        self.noise_ = noise_of(draft.plan, terms, draft.coding, draft.places, released)
+        terms, self._coding = draft.plan.terms, draft.coding
+        self.noise_ = noise_of(draft.plan, draft.coding, draft.places, released)
         is_told = terms.is_private and not math.isnan(self.noise_.noise)
         self.privacy_ = replace(draft.privacy, noise=str(self.noise_) if is_told else "")
         self._read_as = self._reading  # and later tables are, whatever becomes of parameters
@@ -256,17 +261,15 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         copy._check_parameters()
         table, places = copy._public_table(n_features, X_public)
         loss, coding, _ = copy._describe_target(copy._public_target())
-        space, public = copy._open_space(table, X_public)
-        terms = copy._make_terms(space, loss, coding.n_scores, public)
-        plan = copy._chosen_mechanism().plan(space, terms, public)
-        curvature = Curvature.of(space, places, coding.codes)
+        plan, public = copy._planned(table, X_public, loss, coding.n_scores)
+        curvature = Curvature.of(plan.space, places, coding.codes)
         noise = plan.expected_score_noise(curvature, float(n_samples)).noise
-        enough = rows_needed(plan, space, terms, 1 if public is None else len(public))
+        enough = rows_needed(plan, 1 if public is None else len(public))
         return {
             "noise": coding.half * noise,
             "size": coding.half,
             "n_samples": enough,
-            "epsilon": epsilon_for(terms, enough / float(n_samples)),
+            "epsilon": epsilon_for(plan.terms, enough / float(n_samples)),
         }
 
     def _public_table(self, n_features: Any, X_public: Any) -> tuple[NDArray, NDArray | None]:
@@ -322,42 +325,27 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         space, _ = open_space(copy, rows, X)
         return np.diag(space.gram(rows, rows))
 
-    def _pose(
-        self, noise_seed: int | None, X: Any, y: Any, X_public: Any, groups: Any
-    ) -> tuple[Problem, Any, str, NDArray | None]:
-        """Return what is to be minimised, what y's codes mean, what is given, and public points."""
-        reading = self._reading
-        X, y = reading.cells(self, X, y, y_numeric=is_regressor(self))
-        X = reading.rows(X, self)
-        loss, coding, given = self._describe_target(y)
-        n_rows, codes = len(X), coding.encode(y)
-        if n_rows == 0:  # which a search lets be; solvers are for one row at least
-            codes, width = np.ones((1, coding.n_scores)), X.shape[1]
-            is_sparse = isinstance(X, SparseRows)
-            X = SparseRows.zeros(1, width) if is_sparse else np.zeros((1, width))
-        space, public = self._open_space(X, X_public)
-        terms = self._make_terms(space, loss, coding.n_scores, public)
-        terms = replace(terms, noise_seed=noise_seed)
-        problem = Problem(space, X, codes, terms)
-        if n_rows == 0:  # and that one counts nothing
-            problem = replace(problem, shares=np.zeros((1, 1)))
-        elif groups is not None:
-            problem = self._bounded(problem, Groups.read(groups, n_rows))
-        return problem, coding, given, public
-
-    def _bounded(self, problem: Problem, groups: Groups) -> Problem:
-        """Return the problem of the rows of each group that stay, or of rows with shares."""
+    def _pose(self, plan: Plan, X: Any, codes: NDArray, groups: Any) -> Problem:
+        """Return what is to be minimised: rows that count, with their shares."""
+        n_rows, terms = len(X), plan.terms
+        if n_rows == 0:  # which a search lets be; solvers are for one row at least, of no share
+            shape = 1, X.shape[1]
+            X = SparseRows.zeros(*shape) if isinstance(X, SparseRows) else np.zeros(shape)
+            return Problem(plan.space, X, np.ones((1, terms.n_scores)), terms, np.zeros((1, 1)))
+        if groups is None:
+            return Problem(plan.space, X, codes, terms)
+        people = Groups.read(groups, n_rows)
         if self._averages_groups:
-            shares = equal_shares(groups.sizes[groups.codes])
-            return replace(problem, shares=shares, units=groups.codes)
-        kept = groups.kept(self._rows_per_group, self._group_key(problem.terms.noise_seed))
-        units = groups.codes[kept]
-        return replace(problem, X=part_of(problem.X, kept), codes=problem.codes[kept], units=units)
+            shares = equal_shares(people.sizes[people.codes])
+            return Problem(plan.space, X, codes, terms, shares, people.codes)
+        kept = people.kept(self._rows_per_group, self._group_key(terms.noise_seed))
+        units = people.codes[kept]
+        return Problem(plan.space, part_of(X, kept), codes[kept], terms, units=units)
 
     @property
     def _reading(self) -> Reading:
         known = None if self.schema is None else as_schema(self.schema)
-        return Reading(known, self.kernel == "splines", self._takes_sparse)
+        return Reading(known, self._kernel == "splines", self._takes_sparse)
 
     @property
     def _takes_sparse(self) -> bool:
@@ -382,7 +370,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _check_schema(self) -> None:
         if self.schema is None:
-            if self.gamma == "auto" and self.kernel == "rbf":
+            if self.gamma == "auto" and self._kernel == "rbf":
                 # Without a schema there are no landmarks, so a number alone would not do.
                 needs_both = self._draws_landmarks and not self._takes_public_points
                 raise ValueError(NO_SCHEMA_FOR_GAMMA if needs_both else NO_GAMMA)
@@ -393,6 +381,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 f"Leave norm_bound={self.norm_bound!r} out: the vectors of a schema are no longer "
                 "than 1. Or leave the schema out."
             )
+
+    @property
+    def _kernel(self) -> Any:
+        """The kernel that was given, or that of this kind of learner."""
+        is_automatic = isinstance(self.kernel, str) and self.kernel == "auto"
+        return self._automatic_kernel if is_automatic else self.kernel
 
     @property
     def _transformer(self) -> Any:
@@ -427,7 +421,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     @property
     def _is_explicit(self) -> bool:
         """Whether the function has explicit weights."""
-        return self._transformer is not None or self.kernel in ("linear", "splines")
+        return self._transformer is not None or self._kernel in ("linear", "splines")
 
     def _open_space(self, X: NDArray, X_public: Any) -> tuple[Space, NDArray | None]:
         """Return the space that the mechanism learns in, and the public points it still needs."""
@@ -435,7 +429,11 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         is_pure = self.delta == 0 and self.epsilon != np.inf
         return self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
 
-    def _make_terms(self, space: Space, loss: Loss, n_scores: int, public: NDArray | None) -> Terms:
+    def _planned(
+        self, X: Any, X_public: Any, loss: Loss, n_scores: int, noise_seed: int | None = None
+    ) -> tuple[Plan, NDArray | None]:
+        """Return the plan of a fit to rows that are as wide as X, and its public points."""
+        space, public = self._open_space(X, X_public)
         check_radius(space.radius)
         terms = Terms(
             epsilon=float(self.epsilon),
@@ -445,18 +443,18 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             regularization=1.0,
             radius=space.radius * ROUNDED_UP,
             n_scores=n_scores,
+            noise_seed=noise_seed,
             kernel_error=space.kernel_error,
             max_rows=space.max_rows,
             rows_of_unit=self._rows_per_group,
         )
-        chosen = self.regularization
-        if chosen == "auto":
-            chosen = self._chosen_mechanism().default_regularization(
-                space, terms, public, charged=self.ledger is not None
-            )
-        terms = replace(terms, regularization=float(chosen))
+        mechanism, penalty = self._chosen_mechanism(), self.regularization
+        if penalty == "auto":
+            charged = self.ledger is not None
+            penalty = mechanism.default_regularization(space, terms, public, charged=charged)
+        terms = replace(terms, regularization=float(penalty))
         terms.check()
-        return terms
+        return mechanism.plan(space, terms, public), public
 
     def _guarantee(self, plan: Plan, given: str, noise_seed: int | None) -> PrivacyGuarantee:
         facts = filter(None, ["the parameters of the estimator", given, self._given_number])

@@ -136,9 +136,9 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str, PolynomialKernel or transformer, default="rbf"
-        What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
-        landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
+    kernel : str, PolynomialKernel or transformer, default="auto"
+        What the function is made of. The default is "splines" for TDIL, which needs neither gamma
+        nor landmarks, and "rbf" for TDDL and PINP, which can learn any smooth shape.
 
         - "linear" is a linear function of the vectors that the schema makes of rows, or of the
           columns if there is no schema.
@@ -308,9 +308,9 @@ class PINPRegressor(BasePINP, RegressorTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str, PolynomialKernel or transformer, default="rbf"
-        What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
-        landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
+    kernel : str, PolynomialKernel or transformer, default="auto"
+        What the function is made of. The default is "splines" for TDIL, which needs neither gamma
+        nor landmarks, and "rbf" for TDDL and PINP, which can learn any smooth shape.
 
         - "linear" is a linear function of the vectors that the schema makes of rows, or of the
           columns if there is no schema.

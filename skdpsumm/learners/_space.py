@@ -137,7 +137,7 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
         with beside_X("X_public", X_public):
             points = learner._read(X_public, learner._reading)
         if space.n_features is None:
-            warn_of_isolation(space, points, learner.kernel)
+            warn_of_isolation(space, points, learner._kernel)
         return points
     mechanism = learner._chosen_mechanism()
     if mechanism.candidates is not None:
@@ -147,7 +147,7 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
         return None
     if learner.schema is None:
         raise ValueError(
-            f"{type(learner).__name__} with kernel={learner.kernel!r} needs public points: "
+            f"{type(learner).__name__} with kernel={learner._kernel!r} needs public points: "
             + ("pass them to fit as X_public, or " if learner._takes_public_points else "")
             + "give a schema, the public description of the columns, to draw landmarks from, "
             "such as schema=(0, 1) or {'age': (17, 90)}, in place of a PublicVectorizer in front. "
@@ -159,13 +159,13 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
         reading.vectors(even_points(table, n_points, own_seed), learner)
         for n_points, own_seed in ((n_landmarks, seed), (64, seed + 1))
     )
-    warn_of_blindness(space, landmarks, others, learner.kernel)
+    warn_of_blindness(space, landmarks, others, learner._kernel)
     return landmarks
 
 
 def kernel_and_params(learner: Any) -> tuple[Any, dict[str, Any]]:
     """Return the kernel's name, and its parameters."""
-    kernel = PolynomialKernel() if learner.kernel in ("poly", "polynomial") else learner.kernel
+    kernel = PolynomialKernel() if learner._kernel in ("poly", "polynomial") else learner._kernel
     if isinstance(kernel, PolynomialKernel):
         more = {"degree": int(kernel.degree), "coef0": float(kernel.coef0)}
         return "poly", {"gamma": 1.0 if learner.gamma == "auto" else float(learner.gamma), **more}

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-
-from ..privacy import PrivacyLedger
-from ..privacy._ledger import LedgerDataset
-from ..schema._schema import SchemaLike
 from ._targets import ClassifierTarget, RegressorTarget
-from .erm._kernel_space import PolynomialKernel
-from .erm._losses import Loss
-from .mechanisms._base import LearnerMechanism
 
 
 class TDILClassifier(ClassifierTarget):
@@ -48,9 +36,9 @@ class TDILClassifier(ClassifierTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str, PolynomialKernel or transformer, default="splines"
-        What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
-        landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
+    kernel : str, PolynomialKernel or transformer, default="auto"
+        What the function is made of. The default is "splines" for TDIL, which needs neither gamma
+        nor landmarks, and "rbf" for TDDL and PINP, which can learn any smooth shape.
 
         - "linear" is a linear function of the vectors that the schema makes of rows, or of the
           columns if there is no schema.
@@ -186,40 +174,7 @@ class TDILClassifier(ClassifierTarget):
     PrivateSearchCV : Chooses parameters at one price.
     """
 
-    _kind = "TDIL"
-
-    def __init__(
-        self,
-        schema: SchemaLike | None = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "add_remove",
-        max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | BaseEstimator = "splines",
-        gamma: float | str = "auto",
-        norm_bound: float | None = None,
-        loss: Loss | str = "auto",
-        classes: ArrayLike | None = None,
-        regularization: float | str = "auto",
-        mechanism: LearnerMechanism | str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
-    ):
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.max_rows_per_group = max_rows_per_group
-        self.kernel = kernel
-        self.gamma = gamma
-        self.norm_bound = norm_bound
-        self.loss = loss
-        self.classes = classes
-        self.regularization = regularization
-        self.mechanism = mechanism
-        self.random_state = random_state
-        self.ledger = ledger
+    _kind, _automatic_kernel = "TDIL", "splines"
 
 
 class TDILRegressor(RegressorTarget):
@@ -253,9 +208,9 @@ class TDILRegressor(RegressorTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str, PolynomialKernel or transformer, default="splines"
-        What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
-        landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
+    kernel : str, PolynomialKernel or transformer, default="auto"
+        What the function is made of. The default is "splines" for TDIL, which needs neither gamma
+        nor landmarks, and "rbf" for TDDL and PINP, which can learn any smooth shape.
 
         - "linear" is a linear function of the vectors that the schema makes of rows, or of the
           columns if there is no schema.
@@ -375,37 +330,4 @@ class TDILRegressor(RegressorTarget):
     PrivateSearchCV : Chooses parameters at one price.
     """
 
-    _kind = "TDIL"
-
-    def __init__(
-        self,
-        schema: SchemaLike | None = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "add_remove",
-        max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | BaseEstimator = "splines",
-        gamma: float | str = "auto",
-        norm_bound: float | None = None,
-        loss: Loss | str = "huber",
-        y_bounds: Sequence[float] | None = None,
-        regularization: float | str = "auto",
-        mechanism: LearnerMechanism | str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
-    ):
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.max_rows_per_group = max_rows_per_group
-        self.kernel = kernel
-        self.gamma = gamma
-        self.norm_bound = norm_bound
-        self.loss = loss
-        self.y_bounds = y_bounds
-        self.regularization = regularization
-        self.mechanism = mechanism
-        self.random_state = random_state
-        self.ledger = ledger
+    _kind, _automatic_kernel = "TDIL", "splines"

@@ -586,19 +586,20 @@ class Propose(Protocol):
         # Whole numbers stay what they are: a third of three shares is one row, and not two.
         return math.ceil(self.parsimony * n_select * share - 1e-9)
 
+    def rows_asked(self, n_select: int, share: float) -> dict[str, int]:
+        """Return how many rows an owner hands over, by their entries in `ProposeRows`."""
+        n = self.rows_agreed(n_select, share)
+        n_uniform = round(self.explore * n)
+        return {"n_herd": n - n_uniform, "n_uniform": n_uniform}
+
     def converse(self, curator: Any, plan: Plan) -> Conversation:
-        asked = {}
-        for owner, share in curator.shares.items():
-            n = self.rows_agreed(curator.terms.n_select, share)
-            n_uniform = round(self.explore * n)
-            asked[owner] = curator.message(
-                ProposeRows,
-                n_herd=n - n_uniform,
-                n_uniform=n_uniform,
-                direction=curator.target_mean,
-                noise=curator.target_noise,
+        told = {"direction": curator.target_mean, "noise": curator.target_noise}
+        yield {
+            owner: curator.message(
+                ProposeRows, **self.rows_asked(curator.terms.n_select, share), **told
             )
-        yield asked
+            for owner, share in curator.shares.items()
+        }
         return curator.best_of_pool()
 
 

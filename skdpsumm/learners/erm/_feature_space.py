@@ -135,12 +135,11 @@ class FeatureSpace(Space):
             return self.features(X)
         # Sparse rows are made dense block by block, each time anew: kept, they would fill memory.
         is_kept = self.is_users or not isinstance(X, SparseRows)
-        return FeatureRows(self._dense_features, X, radius=self.radius, is_kept=is_kept)
-
-    def try_all(self, data):
-        if self.is_users:
-            for _ in data.blocks():
+        rows = FeatureRows(self._dense_features, X, radius=self.radius, is_kept=is_kept)
+        if self.is_users:  # which may fail on any row
+            for _ in rows.blocks():
                 pass
+        return rows
 
     def solve(self, data, codes, terms, tolerance, linear, shares):
         settings = terms.loss, terms.regularization, tolerance

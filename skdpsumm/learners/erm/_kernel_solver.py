@@ -241,7 +241,7 @@ class _Dual(Objective):
         score_error = self.gram.sure_error(point.x[0], largest)
         score_error += argument_error(self.loss, largest)
         # K V is an ordinary product: its entries are off by n units of K's largest times |V|.
-        product = math.sqrt(2 * self.n_rows * UNIT * self.gram.largest)
+        product = math.sqrt(2 * len(self.codes) * UNIT * self.gram.largest)
         return score_error, product * _total(point.gradient[0])
 
     def direction(self, point, accuracy):
@@ -263,7 +263,7 @@ class _Dual(Objective):
         if size <= _ALWAYS_EXACT:
             return True
         condition = 1 + self.loss.smoothness * self.gram.factor[1] / self.regularization
-        entries = 2 * math.sqrt(condition) * self.n_rows**2
+        entries = 2 * math.sqrt(condition) * len(self.codes) ** 2
         return size**3 / 3 <= _PER_ENTRY * entries
 
     def _by_factor(self, roots: Floats, right: Floats, curved: NDArray[np.intp]) -> Floats:

@@ -117,9 +117,6 @@ class KernelSpace(Space):
             return polynomial(X, Y, self.norm_bound, **self.params)
         return gaussian(X, Y, **self.params)
 
-    def factors(self, X, points):
-        return self.gram(X, points)
-
     def prepare(self, X, terms):
         gram = symmetric_gram(self.gram, X)
         gram.raise_diagonal(positive_shift(terms))

@@ -172,20 +172,9 @@ class Objective(ABC):
         """
 
     @property
-    def largest_norm(self) -> float:
-        """The bound on the norm of the minimum that `accelerated_minimum` asks for."""
-        shape = self.codes.shape
-        return largest_norm(self.loss, self.regularization, self.radius, shape, self.tilt)
-
-    @property
-    def n_rows(self) -> int:
-        """N."""
-        return len(self.codes)
-
-    @property
     def norms(self) -> float:
         """A bound on the sum over rows of the norm of their features."""
-        return math.sqrt(self.n_rows * self.squares)
+        return math.sqrt(len(self.codes) * self.squares)
 
     @property
     def largest_curvature(self) -> float:
@@ -318,7 +307,7 @@ def _near(width: float) -> Callable[[Point], bool]:
     """Return whether F is closer to its minimum than narrowing the loss may move it."""
 
     def near(point: Point) -> bool:
-        gap = point.objective.n_rows * width / 8
+        gap = len(point.objective.codes) * width / 8
         # The loss is narrowed where the gradient is a tenth of the gap between two widths.
         return point.norm**2 <= 2 * point.objective.regularization * 0.1 * gap
 
@@ -338,7 +327,7 @@ def distance_bound(point: Point) -> float:
     # Slopes err by up to 16 units, relative to L.
     slopes = 16 * UNIT * loss.lipschitz * objective.norms
     regularization = objective.regularization
-    of_scores = math.sqrt(objective.n_rows * loss.smoothness / regularization) * score_error
+    of_scores = math.sqrt(len(objective.codes) * loss.smoothness / regularization) * score_error
     return (point.norm + norm_error + slopes) / regularization + of_scores
 
 
@@ -445,9 +434,13 @@ def accelerated_minimum(
     -------
     ndarray, a vector of the objective
     """
-    rate, largest = _rate(objective.loss, objective.regularization, objective.squares)
+    loss, regularization = objective.loss, objective.regularization
+    rate, largest = _rate(loss, regularization, objective.squares)
+    norm = largest_norm(
+        loss, regularization, objective.radius, objective.codes.shape, objective.tilt
+    )
     x = y = (objective.zero(), objective.zero())
-    for k in range(_n_steps(rate, objective.largest_norm, tolerance)):
+    for k in range(_n_steps(rate, norm, tolerance)):
         before, x = x, plus(y, objective.careful_gradient(*y) / -largest)
         y = _ahead(x, before, rate)
         advance()

@@ -330,10 +330,13 @@ class Space(ABC):
 
     @abstractmethod
     def prepare(self, X: NDArray, terms: Terms) -> Any:
-        """Return what `solve` asks of rows."""
+        """Return what `solve` asks of rows.
 
-    def try_all(self, data: Any) -> None:  # noqa: B027
-        """Raise ValueError where a function of the user's fails on a row that was prepared."""
+        Raises
+        ------
+        ValueError
+            If a function of the user's fails on a row.
+        """
 
     @abstractmethod
     def solve(
@@ -372,16 +375,16 @@ class Space(ABC):
             The norm of `linear`, at most.
         """
 
-    @abstractmethod
-    def factors(self, X: NDArray, points: NDArray | None) -> Floats:
+    def factors(self, X: NDArray, points: Any) -> Any:
         """Return what coefficients are multiplied by, a row for each row of X.
 
         Parameters
         ----------
         X : ndarray of shape (n, n_columns)
         points : ndarray of shape (m, n_columns), or None
-            Of the expansion; None for weights of features.
+            Of the expansion; None for weights of features, which a `FeatureSpace` has.
         """
+        return self.gram(X, points)
 
 
 # ---- the problem
@@ -511,7 +514,7 @@ class Problem:
         n_rows = terms.max_rows if terms.is_private else len(self.X)
         tolerance = terms.tolerance if tolerance is None else tolerance
         check_tolerance(tolerance, smallest_tolerance(self.space, terms, n_rows, tilt))
-        self.space.try_all(self._data)
+        self._data  # noqa: B018 (raises where it cannot be made)
 
     def minimize(
         self, *, linear: Floats | None = None, tolerance: float | None = None

@@ -320,7 +320,7 @@ def check_mechanism(learner: Any) -> None:
     if mechanism.needs_features and not (learner._is_explicit or mechanism.spans_points):
         raise ValueError(
             f"mechanism={mechanism.name!r} works on explicit features, not on "
-            f"kernel={learner.kernel!r}; set kernel='linear', or to a transformer such as "
+            f"kernel={learner._kernel!r}; set kernel='linear', or to a transformer such as "
             "RBFSampler."
         )
     if learner.max_rows_per_group is not None and not mechanism.takes_groups:
@@ -344,17 +344,16 @@ def noise_multiplier(epsilon: float, delta: float, n_coordinates: int) -> float:
     return 1 / gdp_mu(epsilon, delta)
 
 
-def rows_needed(plan: Any, space: Space, terms: Terms, n_points: int) -> float:
+def rows_needed(plan: Any, n_points: int = 1) -> float:
     """Return the number of rows from which on a model is likely to be more than noise.
 
     Parameters
     ----------
     plan : Plan
-    space : Space
-    terms : Terms
-    n_points : int
-        Public points of the release.
+    n_points : int, default=1
+        Public points of the release, which count where the space has no features.
     """
+    space, terms = plan.space, plan.terms
     if not terms.is_private:
         return 0.0
     if plan.rows_divide_noise:
@@ -584,7 +583,7 @@ class ReleasedNoise:
 
 
 def noise_of(
-    plan: Any, terms: Terms, coding: Any, places: NDArray | None, released: Minimizer | None
+    plan: Any, coding: Any, places: NDArray | None, released: Minimizer | None
 ) -> ReleasedNoise:
     """Return what a release, and public numbers, tell of its noise.
 
@@ -601,7 +600,11 @@ def noise_of(
     half, is_exact = coding.half, plan.noise_is_exact
     kind = "exact" if is_exact else "largest"
     found = ReleasedNoise(half * plan.y_scale * plan.score_noise, kind, size=half, unit=coding.unit)
-    if released is None or not terms.is_private or not (is_exact or plan.n_counted is not None):
+    if (
+        released is None
+        or not plan.terms.is_private
+        or not (is_exact or plan.n_counted is not None)
+    ):
         return found
     try:
         return found.judged(plan, coding.codes, places, released)
@@ -633,7 +636,7 @@ def warn_of_public_noise(plan: Any, problem: Problem, name: str) -> None:
     are_single = problem.units is None and problem.shares is None
     if not (plan.rows_divide_noise and are_single and terms.adjacency == "replace_one"):
         return
-    needed = rows_needed(plan, plan.space, terms, 1)
+    needed = rows_needed(plan)
     if n_rows < FEW * needed:
         warn_caller(
             f"Take about {float(f'{needed:.2g}'):,.0f} rows, or "

@@ -1,4 +1,4 @@
-"""Asks another owner for 80 rows nearest to a point, in every way that an insider has.
+"""Asks another owner for the rows nearest to a point, in every way that an insider has.
 
 They hold the agreement, their own keys, the SuperLink, and sealed questions of earlier runs.
 """
@@ -27,14 +27,13 @@ def questions(context):
     """Yield the kind and the content of each try."""
     from skdpsumm.federated._agreement import Agreement
     from skdpsumm.federated._envelope import Keys, Letter, seal
-    from skdpsumm.federated._wire import carried, encode, message_content, room_of_question
-    from skdpsumm.summaries._protocol import ProposeRows
+    from skdpsumm.federated._wire import carried, encode, question_content, room_of_question
 
     home = Path(context.run_config["home"])
     ours, keys = Agreement.load(home / "agreement.toml"), Keys.load(home / "keys.pem")
     phi = ours.embedding
     direction = 1e6 * phi.features(np.ones((1, phi.n_columns)))[0].astype(float)
-    plan = message_content(ProposeRows(n_herd=80, n_uniform=0, direction=direction, embedding=phi))
+    plan = question_content(ours.question("north", direction, 0.01))
     # As it worked before: in the clear, under the digest that all owners know.
     scalars = ConfigRecord({k: v for k, v in plan.items() if not isinstance(v, np.ndarray)})
     scalars["agreement"] = ours.digest
