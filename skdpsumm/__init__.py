@@ -10,7 +10,7 @@ from .learners import (
     TDILRegressor,
 )
 from .model_selection import PrivateSearchCV
-from .moments import KDE, AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRegressor, Points
+from .moments import AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRegressor, Points
 from .privacy import (
     BudgetExceededError,
     BudgetWarning,
@@ -42,7 +42,6 @@ from .summaries import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "KDE",
     "AdaptiveSketcher",
     "AnswerWarning",
     "BudgetExceededError",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,13 +99,12 @@ def weighted_gram(factor: Floats, weights: Floats) -> Floats:
 
 def conjugate_gradients(
     times: Callable[[Floats], Floats],
-    precondition: Callable[[Floats], tuple[Floats, Any]],
+    precondition: Callable[[Floats], tuple[Floats, float]],
     right: Floats,
-    accuracy: float | Floats,
+    accuracy: float,
     *,
-    dot: Callable[[Floats, Floats], Any] = np.vdot,
-    moved: Callable[[Any], None] | None = None,
-) -> tuple[Floats, Any]:
+    moved: Callable[[float], None] | None = None,
+) -> Floats:
     """Solve ``times(x) = right`` until the size of the residual is at most `accuracy`.
 
     Parameters
@@ -116,49 +114,36 @@ def conjugate_gradients(
     precondition : callable
         Returns about the inverse of that matrix times a residual, and the size of the residual.
     right : ndarray
-    accuracy : float, or ndarray of shape (k,)
-    dot : callable, default=np.vdot
-        The inner product. One that returns k numbers, of the columns of two arrays of shape (m, k),
-        solves for the columns of `right` side by side: each has its own steps, and its own end.
+    accuracy : float
     moved : callable, default=None
         Told how many times the last argument of `times` was added to x.
 
     Returns
     -------
-    x : ndarray
+    ndarray
         The solution as far as rounding and 1,000 products lead.
-    size : float, or ndarray of shape (k,)
-        The size of the residual that is left.
     """
     x, residual = np.zeros_like(right), right
     z, size = precondition(residual)
-    step, product = z, dot(residual, z)
-    going = np.True_
+    step, product = z, np.vdot(residual, z)
     for _ in range(_MOST_CG_PRODUCTS):
-        going = going & (size > accuracy) & (product > 0)
-        if not np.any(going):
+        if not (size > accuracy and product > 0):
             break
         image = times(step)
         advance()
-        curvature = dot(step, image)
+        curvature = np.vdot(step, image)
         # What is left of a solved system may be rounding errors alone, in any direction.
-        going = going & (curvature > 0)
-        if not np.any(going):
+        if not curvature > 0:
             break
-        length = _ratio(product, curvature, going)
+        length = product / curvature
         x = x + length * step
         if moved is not None:
-            moved(length)
+            moved(float(length))
         residual = residual - length * image
         z, size = precondition(residual)
-        previous, product = product, dot(residual, z)
-        step = z + _ratio(product, previous, going) * step
-    return x, size
-
-
-def _ratio(top: Any, bottom: Any, where: Any) -> Any:
-    """Return a ratio, and zero elsewhere: columns that are solved stay as they are."""
-    return np.divide(top, bottom, out=np.zeros_like(top), where=where)
+        previous, product = product, np.vdot(residual, z)
+        step = z + product / previous * step
+    return x
 
 
 def positive_cholesky(matrix: Floats) -> Floats:

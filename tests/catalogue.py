@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from skdpsumm import AdaptiveSketcher, PINPClassifier, PINPRegressor, PrivateSearchCV, learners
 from skdpsumm.learners import TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
-from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor, Points
+from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor
 from skdpsumm.schema import Numeric, PublicVectorizer, SchemaFinder
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.summaries import PrivateMMDSummarizer, SketchSummarizer, SummarizedEstimator
@@ -95,8 +95,7 @@ SKETCHERS = {
 }
 _M2M = {"release": RFFSketcher(n_components=8, **WIDTH), **BOX, "n_synthetic": 200}
 MODELS = {"m2m": M2MEstimator(**_M2M)}
-_RIDGE = M2MClassifier(inference=Points(weights="ridge"), **_M2M)
-MODEL_CLASSIFIERS = {"m2m classifier": M2MClassifier(**_M2M), "m2m ridge": _RIDGE}
+MODEL_CLASSIFIERS = {"m2m classifier": M2MClassifier(**_M2M)}
 MODEL_REGRESSORS = {"m2m regressor": M2MRegressor(**_M2M, **NUMBER)}
 _FEW = {"n_select": 5, "n_components": 16, "gamma": 0.5}
 SUMMARIZERS = {

@@ -24,12 +24,12 @@ from skdpsumm.summaries import PrivateMMDSummarizer
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
-    "RFFSketcher": 17,
+    "RFFSketcher": 16,
     "TDILClassifier": 21,
     "PrivateMMDSummarizer": 18,
-    "M2MEstimator": 36,
-    "M2MClassifier": 35,
-    "PrivateSearchCV": 30,
+    "M2MEstimator": 30,
+    "M2MClassifier": 32,
+    "PrivateSearchCV": 29,
 }
 
 

@@ -54,7 +54,8 @@ def test_a_function_gets_frames_and_weights_that_it_can_use(m2m):
     seen = []
 
     def look(rows, weights):
-        seen.append((rows, weights))
+        seen.append((rows.copy(), weights))
+        rows["sex"] = "nobody"  # what it does to one frame, no other shows
         return weights.sum()
 
     m2m.statistic(look, ["sex", "hours"]).interval()

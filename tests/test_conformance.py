@@ -49,7 +49,6 @@ TUNED = {
     "grid": {"schema": Numeric(-100, 100, step=1, missing=True)},
     "m2m": SHARP,
     "m2m classifier": SHARP,
-    "m2m ridge": SHARP,
     # Its R^2 is .71 to .79, whatever the random state: with the others' sketch -.2 to .6.
     "m2m regressor": {"release": WAVES, "schema": (-3, 3), "y_bounds": (-5, 5)},
     # "auto" takes as many bins as it can, of all pairs of columns.

@@ -267,4 +267,4 @@ def test_there_is_one_way_to_charge():
         if re.search(r"^(?!.*>>>).*ledger\.charge\(", path.read_text(), re.MULTILINE)
     }
     record = "federated/_grants.py"  # of what an owner grants, which draws no noise
-    assert charging == {"privacy/_fit.py", "privacy/_ledger.py", record}
+    assert charging == {"privacy/_fit.py", record}

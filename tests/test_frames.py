@@ -14,8 +14,7 @@ from skdpsumm import AdaptiveSketcher, PrivateMMDSummarizer, PrivateSearchCV
 from skdpsumm.learners import TDDLClassifier, TDILClassifier
 from skdpsumm.moments import M2MClassifier, M2MEstimator, Points
 from skdpsumm.schema import Categorical, Date, Numeric, SchemaFinder, TableSchema
-from skdpsumm.schema._frames import OTHER_LABELS, to_pandas
-from skdpsumm.schema._reading import read_column, read_table
+from skdpsumm.schema._reading import OTHER_LABELS, read_column, read_table, to_pandas
 from skdpsumm.summaries import SketchSummarizer, SummarizedEstimator, greedy_mmd_selection, mmd2
 
 pa = pytest.importorskip("pyarrow")

@@ -65,7 +65,6 @@ LEAST = {
     "gradient, numbers": 0.8,  # residuals shrink on the way
     "random features, numbers": 0.8,
     "m2m classifier": 0.8,
-    "m2m ridge": 0.8,
 }
 
 

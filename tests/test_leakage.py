@@ -408,7 +408,7 @@ def test_the_dtype_of_a_frame_alone_decides_which_columns_are_called_no_numbers(
     assert len(told_of) == 1
 
 
-@pytest.mark.parametrize("name", [*CLASSIFIERS, "weights, numbers", "span, numbers", "m2m ridge"])
+@pytest.mark.parametrize("name", [*CLASSIFIERS, "weights, numbers", "span, numbers"])
 def test_errors_about_labels_tell_none(name):
     """Of arrays that hold them, and of classes that are not listed; of cells, in `test_labels`."""
     model, _ = RELEASED[name]
@@ -431,7 +431,7 @@ quiet = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"
 
 
 # No minimiser, or one whose choices amplify the last bit.
-OTHERS = {"m2m classifier", "m2m ridge", "exponential"}
+OTHERS = {"m2m classifier", "exponential"}
 
 
 @quiet

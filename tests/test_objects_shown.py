@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 from skdpsumm import audit, learners, model_selection, moments, privacy, schema, sketches, summaries
 from skdpsumm.audit import AuditResult, compare
 from skdpsumm.learners import PolynomialKernel, TDILClassifier
-from skdpsumm.moments import KDE, M2MEstimator, Points
+from skdpsumm.moments import M2MEstimator, Points
 from skdpsumm.moments.learning._target import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP
 from skdpsumm.privacy._compositions import Worst
@@ -165,7 +165,6 @@ OBJECTS = {
     "pickled answer": lambda _: pickle.loads(pickle.dumps(answered((3,)))),
     "comparison": lambda _: compare(X, sketch(), epsilon=1.0),
     "audit": lambda _: AuditResult(1.62, 0.99, 0.0, 10_000, "output >= 10", (2500, 420)),
-    "kde": lambda _: KDE(X, bandwidth=0.1),
     "points": lambda _: Points(prior="uniform"),
     "kernel": lambda _: PolynomialKernel(),
     "owner": lambda _: DataOwner(X, LABELS),

@@ -323,7 +323,7 @@ def test_how_columns_go_together_beyond_their_pairs_is_held(knows):
         schema = {name: [*"wxyz"] for name in X}
         m2m = simulate(M2MEstimator(schema, epsilon=5.0, random_state=0), X, seed=seed)
         if not knows:
-            m2m._plausible.shared.interactions.__dict__["beyond"] = 0.0
+            m2m._plausible.interactions.__dict__["beyond"] = 0.0
         for row in X.iloc[rng.integers(len(X), size=12)].to_dict("records"):
             names = rng.choice([*X], 4, replace=False)
 

@@ -17,9 +17,9 @@ from sklearn.base import clone
 from skdpsumm.learners import PINPClassifier, TDDLClassifier, TDILClassifier
 from skdpsumm.model_selection import PrivateSearchCV
 from skdpsumm.moments import M2MClassifier
-from skdpsumm.schema import Categorical, Numeric, TableSchema, _reading
-from skdpsumm.schema._listed import check_listed
+from skdpsumm.schema import Categorical, Numeric, TableSchema, _reading, _values
 from skdpsumm.schema._reading import NoEstimator, read_column, read_table, validate_table
+from skdpsumm.schema._values import check_listed
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher
 
 BIG = 2**53
@@ -296,8 +296,8 @@ def test_a_missing_cell_rounds_no_other(kind):
         column = integers(kind, cells)
         X = column.to_frame("id") if hasattr(column, "to_frame") else pa_table(column)
         refused(r"not listed|categories", HistogramSketcher(schema, epsilon=1).fit, X)
-    with pytest.raises(_reading.CellError, match="inexact"):  # as labels of y, or names of owners
-        _reading.sound_labels(_reading.read_labels(integers(kind, [ODD, 0])))
+    with pytest.raises(_values.CellError, match="not hold exactly"):
+        _values.sound_labels(_reading.read_labels(integers(kind, [ODD, 0])))
 
 
 @pytest.mark.parametrize("library", ["pandas", "pyarrow"])
@@ -354,7 +354,7 @@ def test_no_error_of_a_conversion_is_told():
     for column in (words, days):
         with pytest.raises(ValueError, match=r"column|Column|dates") as caught:
             HistogramSketcher({"c": ["a", "b"]}).fit(pa.table({"c": column}))
-        with pytest.raises(_reading.CellError) as told:
+        with pytest.raises(_values.CellError) as told:
             _reading.read_labels(column)
         for error in (caught.value, told.value):
             assert "secret" not in repr(error)
@@ -368,7 +368,7 @@ def test_rows_of_any_sequence_are_read_cell_by_cell(rows):
     assert schema.read(read_table(rows([["1"], [np.nan]])), 0).tolist() == [0, 3]
     seems_a_row = read_table(rows([[np.array("1")], [np.nan]]))
     assert seems_a_row.dtype == object
-    assert _reading.is_missing(seems_a_row[1, 0])
+    assert _values.is_missing(seems_a_row[1, 0])
 
 
 def test_halves_of_a_character_are_no_text():
@@ -380,3 +380,16 @@ def test_halves_of_a_character_are_no_text():
         lambda: Numeric(0, 1, unit=half),
     ):
         refused("UTF-8", make)
+
+
+class Raising(float):
+    """A number that answers no question but with a secret."""
+
+    def as_integer_ratio(self):
+        raise RuntimeError("4711")
+
+
+def test_a_cell_that_raises_is_a_value_that_nobody_listed():
+    cells = np.array(["a", Raising(0.5)], object)[:, None]
+    known = TableSchema([Categorical(["a", "b"], other=True)])
+    assert known.read(read_table(cells), 0).tolist() == [0, 2]

@@ -137,7 +137,7 @@ def test_what_never_occurs_is_kept():
 
 def test_what_never_occurs_goes_with_its_columns():
     assert NEVER.for_table(3, ["age", "hours", "job"]).impossible == NEVER.impossible
-    refused("two columns of one name, column 'age'", NEVER.for_table, 3, ["age", "age", "job"])
+    refused("two columns of one name", NEVER.for_table, 3, ["age", "age", "job"])
     assert NEVER.take([2, 0]).impossible == (((0, (1,)), (1, (17.0, 20.0))),)
     assert NEVER.take([0, 1]) == PEOPLE.take([0, 1])
     assert NEVER.with_columns(NEVER.columns) == NEVER
@@ -147,7 +147,9 @@ def test_what_never_occurs_goes_with_its_columns():
     table = by_place.for_table(2)
     assert (table.names, table.impossible) == (None, (((0, (0.5, 1.0)), (1, (0,))),))
     assert by_place.for_table(2, list("ab")).impossible == table.impossible
-    refused("whole number from 0 on", from_toml, by_place.to_toml().replace("0 = [0.5", "x = [0.5"))
+    refused(
+        "names column 'x', which", from_toml, by_place.to_toml().replace("0 = [0.5", "x = [0.5")
+    )
 
 
 NONSENSE = {

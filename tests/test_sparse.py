@@ -74,7 +74,7 @@ def test_one_form_whatever_the_container(form, dtype):
         rows = read(container.asformat(form))
         assert isinstance(rows, SparseRows)
         assert np.array_equal(rows.toarray(), X.astype(np.float64))
-        assert rows.csr.has_canonical_format
+        assert rows.has_canonical_format
         assert np.all(rows.values != 0)
         assert rows.values.dtype == np.float64
 

@@ -178,6 +178,13 @@ def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
         assert told(lambda model=model: model.fit(X)) == []
 
 
+def test_more_features_than_a_regression_takes_cost_nothing(unpaid):
+    many = HistogramSketcher(schema=RANGES, n_bins=150, marginals=2, ledger=unpaid)
+    assert M2MEstimator(release=many).preview_sketcher(2)
+    with pytest.raises(ValueError, match=r"inference='graphical'.* 16,384 features.* 22,500"):
+        of_points(release=many).fit(people())
+
+
 def test_questions_that_hold_nowhere_or_everywhere_are_told():
     X = people().assign(sex=np.where(np.arange(3000) % 2, "F", "M"))
     model = answering(HistogramSketcher(schema={**GRIDDED, "sex": ["F", "M"]}), X)

@@ -115,7 +115,7 @@ def test_a_graphical_model_needs_histograms(kind, unpaid):
 @pytest.mark.parametrize(
     ("kind", "points", "said"),
     [
-        (M2MEstimator, {"weights": "ridge"}, r"Points\(weights=...\) has no effect in M2ME"),
+        (M2MEstimator, {"weights": "printed"}, r"Points\(weights=...\) has no effect in M2ME"),
         (M2MRegressor, {"regularization": "paper"}, "has no effect in M2MRegressor"),
         (M2MClassifier, {"prior": "kde"}, "'prior' parameter of Points of M2MClassifier"),
     ],

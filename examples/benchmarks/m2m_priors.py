@@ -8,7 +8,7 @@ One release of ``RFFSketcher()``, read with each prior of ``M2MEstimator``:
 
     uniform    on the ranges: the paper's
     auto       a kernel density of what the sketch tells ("kde"), where it tells enough
-    public     ``KDE`` of 200 rows of the table, as if they were public: the best that there can be
+    public     200 rows of the table, as if they were public: the best that there can be
 
 Tables are those of narrow.py; five lognormal columns and two tight clusters, drawn anew for each
 seed; and the numbers of Adult, ACS and 20,000 rows of Covertype (FOLDER: see _tables.py).
@@ -34,7 +34,7 @@ import narrow
 import numpy as np
 import pandas as pd
 
-from skdpsumm import KDE, M2MEstimator, Points, RFFSketcher
+from skdpsumm import M2MEstimator, Points, RFFSketcher
 
 N_PUBLIC, N_COUNTS, MOST_ROWS = 200, 20, 20_000
 ADULT = {
@@ -155,7 +155,7 @@ def runs(name, seed, epsilon, given):
     frame, ranges = load(name, seed, given.data)
     sketcher = RFFSketcher(ranges, epsilon=epsilon, random_state=seed)
     sketch = sketcher.fit(frame).sketch_
-    public = KDE(frame.sample(N_PUBLIC, random_state=seed))
+    public = frame.sample(N_PUBLIC, random_state=seed)
     priors = {"uniform": "uniform", "auto": "auto", "public": public}
     for label in given.priors:
         start = time.process_time()

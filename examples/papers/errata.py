@@ -490,8 +490,7 @@ def negative_weights():
     at epsilon = 1, 44 per cent are negative.
 
     *Instead.* `Points(weights="maxent")`, the default: positive weights on points that move to
-    where the data are. "ridge" are the paper's, projected to the simplex; "printed" are the
-    paper's as they are.
+    where the data are. "printed" are the paper's as they are.
 
     It prints:
 

@@ -22,7 +22,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from ..schema._columns import Categorical, Column, Numeric
-from ..schema._frames import rows_of
+from ..schema._reading import rows_of
 from ..schema._schema import TableSchema, as_schema, stack_columns
 from ..schema._vectorizer import vectorize
 

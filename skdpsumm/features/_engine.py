@@ -285,8 +285,8 @@ class ExactProduct:
 
     def _cut_sparse(self, rows: SparseRows, values: NDArray) -> NDArray:
         """Return values cut to so many bits of the largest of their row, as `_cut` does."""
-        starts, largest = rows.csr.indptr[:-1], np.zeros(len(rows))
-        filled = np.flatnonzero(np.diff(rows.csr.indptr))
+        starts, largest = rows.indptr[:-1], np.zeros(len(rows))
+        filled = np.flatnonzero(np.diff(rows.indptr))
         if len(filled):
             largest[filled] = np.maximum.reduceat(np.abs(values), starts[filled])
         powers = _power_of_two(largest[None], axis=0)[0]

@@ -20,9 +20,9 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from ..schema._columns import Categorical, Column, Date, Numeric
-from ..schema._frames import arrow_cells, cells_as_objects
-from ..schema._reading import Table
+from ..schema._reading import Table, read_column
 from ..schema._schema import TableSchema
+from ..schema._values import cells_as_objects
 from ..schema._vectorizer import vectorize
 from ._grants import Refusal
 
@@ -75,7 +75,7 @@ def read_table(path: str | os.PathLike, schema: TableSchema) -> NDArray[np.float
         cells = list(map(_cells_of_text, schema.columns, table.itercolumns()))
     else:
         cells = [
-            arrow_cells(c)
+            read_column(c)
             for c in pyarrow.parquet.read_table(path, columns=wanted).select(wanted).itercolumns()
         ]
     read = schema.in_steps(Table(cells))

@@ -25,17 +25,19 @@ from ..privacy import BudgetExceededError, NoiseWarning, PrivacyGuarantee, Priva
 from ..privacy._best_of import StoppingLaw
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._noise import derived_seed, load_noise, secret_generator
-from ..schema._frames import is_arrow, rows_of, to_pandas
 from ..schema._groups import Groups
-from ..schema._listed import known_classes, public_interval
 from ..schema._reading import (
     check_computed,
     column_names,
     for_inner,
+    is_arrow,
     is_frame,
+    rows_of,
+    to_pandas,
     unwrap,
     validate_table,
 )
+from ..schema._values import known_classes, public_interval
 from ._candidate import (
     Choices,
     Leaf,

@@ -3,15 +3,7 @@
 from .asking._estimate import Estimate
 from .asking._m2m import M2MEstimator
 from .asking._warnings import AnswerWarning
-from .inferring._points import KDE, Points
+from .inferring._points import Points
 from .learning._models import M2MClassifier, M2MRegressor
 
-__all__ = [
-    "KDE",
-    "AnswerWarning",
-    "Estimate",
-    "M2MClassifier",
-    "M2MEstimator",
-    "M2MRegressor",
-    "Points",
-]
+__all__ = ["AnswerWarning", "Estimate", "M2MClassifier", "M2MEstimator", "M2MRegressor", "Points"]

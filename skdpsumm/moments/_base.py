@@ -24,7 +24,9 @@ from ..sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch, RACES
 from ..sketches._sketchers import BaseSketcher
 from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
-from .inferring._points import Points, check_answerable
+from ._numbers import LARGEST_BOUND
+from .inferring._points import Points
+from .inferring._regression import check_solvable
 from .plausible._plausible import PlausibleTables
 
 # Parameters of the budget. They are those of the default sketcher; `release` has its own.
@@ -141,7 +143,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 f"give it there, release={type(self.release).__name__}({told})."
             )
         self._require_schema()
-        self._points.check(type(self).__name__, self._of_points)
+        self._check_points()
         known = self._sketched_schema(as_schema(self.schema))
         self._made_sketcher(known).check_budget()
 
@@ -149,6 +151,31 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _points(self) -> Points:
         """How synthetic points are drawn and weighted, if there are any."""
         return self.inference if isinstance(self.inference, Points) else Points()
+
+    @property
+    def _regresses(self) -> bool:
+        """Whether a regression weights the points."""
+        return True
+
+    def _check_points(self) -> None:
+        """Raise ValueError for options of points that are none, or have no effect."""
+        if isinstance(self.inference, Points):
+            self.inference.check(type(self).__name__, self._of_points)
+
+    def _check_readable(self, feature_map: FeatureMap, table: TableSchema) -> None:
+        """Raise ValueError if a sketch of a table could not be read; no data needed.
+
+        Parameters
+        ----------
+        feature_map : FeatureMap
+        table : TableSchema
+            As the answers see it.
+        """
+        if not self._is_graphical(feature_map) and self._regresses:
+            check_solvable(feature_map)
+        check_ranges(table)
+        if isinstance(self.inference, Points):
+            self.inference.check_prior(table)
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:
         """Return whether a graphical model reads the release; raise where it cannot."""
@@ -195,8 +222,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def _release(self, sketcher: Any, table: Any, feature_map: FeatureMap, groups: Any) -> None:
         """Release a sketch of `table`, one charge, if it can be answered from."""
-        self._is_graphical(feature_map)
-        check_answerable(feature_map.schema, self._points.prior)
+        self._check_readable(feature_map, feature_map.schema)
         check_possible(feature_map.schema)
         sketcher.fit(table, **({} if groups is None else {"groups": groups}))
         self.sketcher_ = sketcher
@@ -207,9 +233,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
             raise TypeError(TAKES_A_SKETCH.format(type(sketch).__name__))
         check_params(self)
         table = table_of(sketch, schema)
-        self._points.check(type(self).__name__, self._of_points)
-        self._is_graphical(sketch.feature_map)
-        check_answerable(table, self._points.prior)
+        self._check_points()
+        self._check_readable(sketch.feature_map, table)
         return table
 
     def _set_inputs(self, schema: TableSchema) -> None:
@@ -241,6 +266,18 @@ def of_paper(sketch: str, budget: Any, inference: Points, n_bins: int) -> dict[s
     # The number of rows has 2 per cent of the budget.
     release = made[sketch].set_params(delta=0.0, denominator="budget", **budget)
     return {"release": release, "n_synthetic": 100_000, "inference": inference}
+
+
+def check_ranges(columns: TableSchema) -> None:
+    """Raise ValueError for ranges of which squares, or shares, could not be computed."""
+    columns.require_bounds()
+    for j in range(columns.n_columns):
+        low, high = columns.bound(j) or (0.0, 1.0)
+        if max(-low, high) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
+            raise ValueError(
+                f"State column {columns.name(j)!r} in another unit: its range is {(low, high)}, "
+                f"and must be within {LARGEST_BOUND:g}, and at least {1 / LARGEST_BOUND:g} wide."
+            )
 
 
 def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:

@@ -70,7 +70,11 @@ def distinct(names: Sequence[str], last: int = 0) -> list[str]:
 
 
 def framed(
-    cells: Sequence[NDArray], schema: TableSchema, frame: str | None, badge: str, base: Any = None
+    cells: Sequence[NDArray | None],
+    schema: TableSchema,
+    frame: str | None,
+    badge: str,
+    base: Any = None,
 ) -> Any:
     """Return columns as a table: whole numbers, numbers and categories, as the schema says.
 
@@ -88,20 +92,24 @@ def framed(
     """
     library = chosen(frame)
     if library is None or schema.names is None:
-        return schema.with_dates(stack_columns([*cells]))
-    columns = {
-        name: base[name] if own is None else _typed(own, schema, j)
+        return schema.with_dates(stack_columns([own for own in cells if own is not None]))
+    made = {
+        name: _typed(own, schema, j)
         for j, (name, own) in enumerate(zip(schema.names, cells, strict=True))
+        if own is not None
     }
     if library == "pandas" and base is not None:  # a new index takes longer than the columns
-        return base.assign(**columns)
+        table = base.copy()
+        for name, column in made.items():
+            table[name] = column
+        return table
     # Each library has its own mark of a missing value.
     if library == "pyarrow":
         import pyarrow as pa
 
-        made = zip(columns.items(), cells, strict=True)
-        columns |= {k: pa.array(c, from_pandas=True) for (k, c), own in made if own is not None}
-    table = frame_of(columns, library)
+        made = {name: pa.array(column, from_pandas=True) for name, column in made.items()}
+    every = {name: made[name] if name in made else base[name] for name in schema.names}
+    table = frame_of(every, library)
     if library == "polars":
         table = table.fill_nan(None)
     if library == "pandas":

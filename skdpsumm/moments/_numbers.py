@@ -24,14 +24,14 @@ ROWS_OF_TABLE, FEWEST_IN_CELL = 2**11, 2
 ROWS_OF_MODEL = 2**16
 # Two or three columns have rows in up to so many cells; of more cells, and of more columns, so many
 # points are asked. A user's function is tried on as many rows, to see which values it has and what
-# they depend on, and as many points are moved towards a sketch in each round.
+# they depend on, and as many points are moved towards a sketch in each round. A regression takes up
+# to as many features.
 N_POINTS = 2**14
 # Fewer points tell a count to no more than 18 per cent (1 / sqrt(30)). Then there are as many as
 # the model has rows, which halves that, and as many anywhere: a condition on one cell of three
 # columns of 40 is met by one.
 FEWEST_POINTS = 30
-# Numbers that are kept of rows, of noise, and of all else, for each kind of interval, and of the
-# inverses of a solver: 256 MB each.
+# Numbers that are kept of rows, of noise, and of all else, for each kind of interval: 256 MB each.
 MOST_KEPT = 2**25
 # Steps at which quantiles of a cell are kept, which are the most places in an atom.
 N_QUANTILES = 64
@@ -69,13 +69,9 @@ TOLD_SHARE, UNTOLD_SHARE = 0.12, 0.5
 SPIKE = 5.0
 # A spike at an end of a range is sure if it has this many standard errors of its noise.
 SURE_MASS = 3.0
-# With more features than this the matrix takes more time and memory than products with it.
-LARGEST_DENSE = 7_000
 # Points follow the features if this share of them tells more than noise. Tables with a
 # third and more gained from it, and one with a twentieth lost.
 LEAST_SHARE_TELLING = 0.25
-# Rows no more unlike points on the ranges than this are read by these as well as can be.
-SHIFT_OF_LIKE_ROWS = 0.01
 # Points that follow the sketch match it because they follow it: they may still be unlike the rows
 # by this part of what points on the ranges are. Measured on Adult and Occupancy: 0.02 to 0.14, and
 # more where noise is.
@@ -107,6 +103,3 @@ POINTS_PER_INPUT = 10
 # Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
 # was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
 LEAST_SHARE_EXPLAINED = 0.5
-# A table has at least this part of the model's curvature in any direction: noise leaves rare
-# categories none, and then a step would be anything.
-LEAST_CURVATURE = 0.25

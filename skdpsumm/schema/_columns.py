@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -17,30 +18,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._html import MOST_ROWS_SHOWN, cut, more_of
-from ._frames import cells_as_objects
-from ._listed import (
+from ._reading import exact_numbers, finite_numbers, in_words
+from ._values import (
+    INTERVALS,
+    ISO,
     MOST_LISTED,
+    NARROW,
+    UNLISTED,
+    CellError,
+    cell_fault,
+    cells_as_objects,
     check_listed,
     check_missing_values,
     check_number_listed,
     check_text,
+    exact_dates,
     holds,
     number_of_word,
     numbers_of_words,
     positions,
     without_words,
-)
-from ._reading import (
-    INTERVALS,
-    ISO,
-    NARROW,
-    UNLISTED,
-    CellError,
-    cell_error,
-    cell_fault,
-    exact_dates,
-    exact_numbers,
-    finite_numbers,
 )
 
 # Part of synthetic cells that are missing, where nothing says how many are.
@@ -55,6 +52,8 @@ _MISSING_NUMBER = 0.75**0.5
 _INDICATOR = 0.5**0.5
 # The category of all values that a column with `Categorical.other` does not list.
 OTHER = "other"
+# Smaller parts of a step are rounding.
+_OF_A_STEP = 1e-6
 # The steps of dates, as numpy names them.
 _UNITS = {"day": "D", "month": "M", "hour": "h"}
 _CALENDAR = {"hour": "M8[h]", "day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}
@@ -64,6 +63,7 @@ class Column:
     """A column of a `TableSchema`: `Numeric`, `Date` or `Categorical`.
 
     What it makes of a cell is a function of that cell alone, whatever the dtype of the container.
+    `taken`, `written`, `takes_all` and `within` are about combinations of `TableSchema.never`.
     """
 
     unit: str | None
@@ -107,15 +107,22 @@ class Column:
         """Return the cells that stand for what `read` returns: dates, categories, or numbers."""
         return read
 
-    def __repr__(self) -> str:
+    def state(self) -> dict[str, Any]:
+        """Return what the column says, by the parameters of its constructor."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
-        first = [given.pop(name) for name in self._principal]
-        told = [_written(value) for value in first if value is not None]
-        told += [
-            f"{name}={_written(value)}"
-            for name, value in given.items()
-            if value is not None and value is not False and value != ()
-        ]
+        return {k: v for k, v in given.items() if v is not None and v is not False and v != ()}
+
+    def thresholds(self, ranges: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+        """Return the edges of bins that no range of a combination cuts, inside the column's range.
+
+        A bin holds its left edge.
+        """
+        return ()
+
+    def __repr__(self) -> str:
+        given = self.state()
+        told = [_written(given.pop(name)) for name in self._principal if name in given]
+        told += [f"{name}={_written(value)}" for name, value in given.items()]
         return f"{type(self).__name__}({', '.join(told)})"
 
 
@@ -341,6 +348,82 @@ class Numeric(Column):
         values = self.on_grid(low - half + u * (high - low + 2 * half))
         return np.where(absent, np.nan, values)
 
+    def asked(self, given: Sequence[Any]) -> list[float]:
+        """Return numbers that a question names, NaN for what is none."""
+        return list(map(_as_float, given))
+
+    def taken(self, given: Any) -> tuple[float, float]:
+        """Return what a combination takes of the column: a closed range (low, high).
+
+        A column of categories returns codes.
+
+        Parameters
+        ----------
+        given : sequence
+            Two numbers or dates, or categories.
+
+        Raises
+        ------
+        ValueError
+            For what is no part of the column.
+        """
+        if not _is_list(given) or len(given) != 2:
+            raise ValueError(f"{told(given)} is not a range; write [low, high], both included.")
+        first, last = self.asked(list(given))
+        if not -np.inf < first <= last < np.inf:
+            raise ValueError(f"[{first:g}, {last:g}] must be two finite numbers, in order.")
+        low, high = self.bounds or (first, last)
+        if first > high or last < low:
+            raise ValueError(
+                f"[{first:g}, {last:g}] is outside the range of the column, {low, high}."
+            )
+        return first, last
+
+    def written(self, taken: tuple[Any, ...]) -> list[Any]:
+        """Return what `taken` was given."""
+        return list(map(short_number, taken))
+
+    def takes_all(self, taken: tuple[Any, ...]) -> bool:
+        """Return whether a combination takes every cell that the column may have."""
+        low, high = self.bounds or (-np.inf, np.inf)
+        return not self.missing and taken[0] <= low and high <= taken[1]
+
+    def within(self, content: Any, taken: tuple[Any, ...]) -> bool:
+        """Return whether a combination takes all that a cell of a histogram may hold.
+
+        Parameters
+        ----------
+        content : sequence or None
+            The smallest and the largest number, None for a cell of missing ones; codes of
+            categories.
+        taken : tuple
+        """
+        if content is None:
+            return False
+        # Four floats at an end are rounding.
+        step = self.spacing
+        spare = [4 * np.spacing(abs(end)) if step is None else _OF_A_STEP * step for end in taken]
+        return bool(taken[0] - spare[0] <= content[0] and content[1] <= taken[1] + spare[1])
+
+    def thresholds(self, ranges: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+        if self.bounds is None:
+            return ()
+        (low, high), step = self.bounds, self.spacing
+        if step is None:
+            # The value at which a range ends is in the bin before the edge, the next float.
+            last = math.nextafter(high, -math.inf)  # the last bin holds its right edge
+            found = {x for a, b in ranges for x in (min(a, last), math.nextafter(b, math.inf))}
+            return tuple(sorted(x for x in found if low < x < high))
+        first = (math.ceil((a - low) / step - _OF_A_STEP) for a, _ in ranges)
+        beyond = (math.floor((b - low) / step + _OF_A_STEP) + 1 for _, b in ranges)
+        n_steps = round((high - low) / step)
+        places = sorted(k for k in {*first, *beyond} if 0 < k <= n_steps)
+        # An edge at the last value would leave the last bin without a width.
+        return tuple(
+            float(self.on_grid(np.array(low + k * step))) if k < n_steps else high - step / 2
+            for k in places
+        )
+
 
 @dataclass(frozen=True, repr=False)
 class Date(Numeric):
@@ -482,6 +565,9 @@ class Date(Numeric):
         dates = [self._value("date", one) for one in ([given] if alone else given)]
         return [float((date - self._first).astype(np.int64)) for date in dates]
 
+    def written(self, taken: tuple[Any, ...]) -> list[Any]:
+        return list(map(self.label, taken))
+
     @property
     def calendar_units(self) -> tuple[str, ...]:
         """The parts of a calendar that hold several steps, or may."""
@@ -584,13 +670,13 @@ class Categorical(Column):
         CellError
             If a cell is not listed, or is missing where none may be.
         """
-        listed: Sequence[Any] = self.categories
-        gone: Sequence[Any] = self.missing_values
-        if self.other:  # then a number that became a word must not become "other"
-            listed, gone = numbers_of_words(listed), numbers_of_words(gone)
-            if cells.dtype.kind in "OUT":
-                cells = cells_as_objects(numbers_of_words(cells.tolist()))
-        codes = positions(cells, listed, missing=self.missing, missing_values=gone)
+        codes = positions(
+            cells,
+            self.categories,
+            missing=self.missing,
+            missing_values=self.missing_values,
+            words_as_numbers=self.other,  # a number that became a word must not become "other"
+        )
         if self.other:
             codes[codes < 0] = self.categories.index(OTHER)
         if np.any(codes < 0):
@@ -622,6 +708,28 @@ class Categorical(Column):
     def sample(self, u: NDArray[np.float64]) -> NDArray:
         """Return a category for each number in [0, 1), evenly."""
         return self.decode(np.minimum((u * self.n_codes).astype(int), self.n_codes - 1))
+
+    def taken(self, given: Any) -> tuple[int, ...]:
+        known = _is_list(given) and all(
+            isinstance(value, str | int | float | np.generic) and value in self.code_of
+            for value in given
+        )
+        if not known or not len(given):
+            raise ValueError(
+                f"{told(given)} must be a list of categories that the schema has, such as "
+                f"[{self.categories[0]!r}]."
+            )
+        return tuple(sorted({self.code_of[value] for value in given}))
+
+    def written(self, taken: tuple[Any, ...]) -> list[Any]:
+        values = [self.categories[code] for code in taken]
+        return [short_number(value) if isinstance(value, float) else value for value in values]
+
+    def takes_all(self, taken: tuple[Any, ...]) -> bool:
+        return not self.missing and len(taken) == len(self.categories)
+
+    def within(self, content: Any, taken: tuple[Any, ...]) -> bool:
+        return bool(content) and set(content) <= set(taken)
 
 
 def as_column(given: Any) -> Column:
@@ -656,6 +764,10 @@ def told(given: Any) -> str:
     return repr(given)
 
 
+def _is_list(given: Any) -> bool:
+    return isinstance(given, list | tuple | np.ndarray)
+
+
 def is_range(given: Any) -> bool:
     """Whether something is a tuple of two numbers."""
     is_pair = isinstance(given, tuple) and len(given) == 2
@@ -667,13 +779,16 @@ def _is_number(value: Any) -> bool:
     return type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
 
 
+def _as_float(value: Any) -> float:
+    """Return a number as a float, NaN for what is none or too large."""
+    with suppress(OverflowError):
+        return float(value) if _is_number(value) else np.nan
+    return np.nan
+
+
 def read_cells(column: Column, cells: NDArray, name: str, how: str = "read") -> NDArray:
     """Return what a column reads of cells, or raise an error that names the column, no value."""
-    try:
-        return getattr(column, how)(cells)
-    except CellError as error:
-        fault = error
-    raise cell_error(fault, f"Column {name!r}")
+    return in_words(lambda: getattr(column, how)(cells), f"Column {name!r}")
 
 
 def first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.float64]:
@@ -688,10 +803,7 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
     low, high = pair
     if low is None and high is None:
         return None
-    ends = np.nan, np.nan
-    if _is_number(low) and _is_number(high):
-        with suppress(OverflowError):
-            ends = float(low), float(high)
+    ends = _as_float(low), _as_float(high)
     if not (ends[1] - ends[0] > _SHORTEST_RANGE and max(-ends[0], ends[1]) <= _FARTHEST_END):
         raise ValueError(
             f"low and high must be two finite numbers, the public range of the column: within "
@@ -705,12 +817,9 @@ def increasing(name: str, given: Any, *, least: int) -> tuple[float, ...]:
     """Return increasing numbers as floats, so many at least, or raise ValueError."""
     listed = list(islice(given, MOST_LISTED + 1)) if np.iterable(given) else []
     check_number_listed(name, len(listed))
-    try:
-        found = tuple(map(float, filter(_is_number, listed)))
-    except OverflowError:
-        found = ()
-    found = found if len(found) == len(listed) else ()
-    if len(found) < least or not all(map(lt, found, found[1:])):
+    found = tuple(map(_as_float, listed))
+    is_short = len(found) < least or any(map(math.isnan, found))
+    if is_short or not all(map(lt, found, found[1:])):
         raise ValueError(f"{name}={given!r} must be a list of at least {least} increasing numbers.")
     return found
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
 from datetime import date
@@ -19,55 +18,33 @@ from numpy.typing import NDArray
 
 from .._bounded import MOST_CHARACTERS, parse_toml
 from ._columns import Categorical, Column, Date, Numeric, short_number, told
-from ._reading import CellError, cell_error, exact_dates, finite_numbers, is_missing
+from ._reading import finite_numbers
+from ._values import CellError, cells_as_objects, exact_dates, is_missing, plain_labels
 
-# How a draft says what it is.
-_GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
-# What a column of words looks like that holds no categories, and what a draft says of it then.
-_FORMS = {
-    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?([./-])\d\d?\2(\d\d|\d{4})( .*)?": (
-        "if these are dates, convert them with pandas.to_datetime, and write a Date"
-    ),
-    r"[+-]?\d+|[+-]?\d*\.\d+": ("if these are numbers, convert them with astype(float)"),
-    r"[+-]?[\d.]*,?\d+": "if these are numbers with a decimal comma, read them as such",
-}
+# Different words that a draft lists, at most: more are names or free text.
+_MOST_GUESSED = 1000
 
 
-def state_of(column: Column) -> dict[str, Any]:
-    """Return what a column says, by the parameters of its constructor."""
-    given = {f.name: getattr(column, f.name) for f in fields(column)}  # type: ignore[arg-type]
-    kept = {k: v for k, v in given.items() if v is not None and v is not False and v != ()}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}
-
-
-def toml_lines(column: Column) -> list[str]:
-    """Return the entries of a column that say something."""
-    told = state_of(column)
+def toml_lines(entries: Mapping[Any, Any]) -> list[str]:
+    """Return the entries of a table, with numbers as people write them: 17 for 17.0."""
     # Categories keep their type, for 1.0 and True are other words in a release than 1.
-    short = {k: short_number(v) if isinstance(v, float) else v for k, v in told.items()}
-    short |= {"edges": list(map(short_number, told["edges"]))} if "edges" in told else {}
-    return [f"{name} = {_toml(value)}" for name, value in short.items()]
+    return [f"{toml_key(str(k))} = {_toml(v, exact=k == 'categories')}" for k, v in entries.items()]
 
 
-def _toml(value: Any) -> str:
+def _toml(value: Any, *, exact: bool = False) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(one, exact=exact) for one in value)}]"
     if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+    return repr(short_number(value) if isinstance(value, float) and not exact else value)
 
 
 def toml_key(name: str) -> str:
     """Return the name of a column as a key of TOML."""
     bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
     return name if bare else _toml(name)
-
-
-def toml_entry(name: str, values: Sequence[Any]) -> str:
-    """Return a line that gives a list to a column."""
-    return f"{toml_key(name)} = {_toml(list(values))}"
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -82,15 +59,6 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError as error:
         told = str(error)
     raise ValueError(f"{path}: {told}")
-
-
-def position(key: str) -> int:
-    """Return the position of a column that a key of TOML says, or raise ValueError."""
-    if not (key.isdecimal() and str(int(key)) == key):
-        raise ValueError(
-            f"[[never]], {key!r}: the position of a column is a whole number from 0 on."
-        )
-    return int(key)
 
 
 def from_table(name: Any, table: Any) -> Column:
@@ -122,105 +90,57 @@ def from_table(name: Any, table: Any) -> Column:
 
 def guess(cells: NDArray, name: str) -> Column:
     """Return a draft of a public column, which says what it guesses; or raise ValueError."""
-    values = _different(cells)
-    gaps = (
-        np.isnan(values)
-        if values.dtype.kind == "f"
-        else np.array([is_missing(cell) for cell in values.tolist()], np.bool_)
-    )
-    present, absent = values[~gaps], bool(gaps.any())
-    words = [cell for cell in present.tolist() if isinstance(cell, str | bool)]
-    hint, who = _hint_of_words(words), f"Column {name!r}"
     try:
-        dates = _guess_dates(values)
-        if dates is not None:
-            return dates
-        if words:
-            return _guess_categories(present.tolist(), absent, len(cells), hint)
-        return _guess_range(finite_numbers(present), absent, len(cells))
+        return _guess_dates(cells) or _guess_categories(cells) or _guess_range(cells)
     except CellError as error:
-        told = str(cell_error(error, who))
+        told = str(error.as_error(f"Column {name!r}"))
     except ValueError as error:
-        told = f"{who} cannot be guessed: {error}" + (f" I{hint[1:]}." if hint else "")
+        told = f"Column {name!r} cannot be guessed: {error}"
     raise ValueError(told)
 
 
-def _guess_dates(values: NDArray) -> Date | None:
+def _guess_dates(cells: NDArray) -> Date | None:
     """Return a column of days, None if not all cells are dates."""
     for zone in (None, "UTC"):
         with suppress(CellError):
-            days = exact_dates(values, "D", None if zone is None else ZoneInfo(zone))
-            present = np.unique(days[~np.isnat(days)])
-            if not len(present):
-                return None
+            days = exact_dates(cells, "D", None if zone is None else ZoneInfo(zone))
+            present = np.unique(days[~np.isnat(days)]).astype(str).tolist()
             if len(present) == 1:
                 raise ValueError("it has fewer than two days; leave it out.")
-            low, high, absent = str(present[0]), str(present[-1]), bool(np.isnat(days).any())
-            words = f"{_GUESSED}: from {low} to {high}" + (_SOME_MISSING if absent else "")
-            return Date(low, high, zone=zone, description=words, missing=absent)
+            if present:
+                low, high, absent = present[0], present[-1], bool(np.isnat(days).any())
+                words = _described(f"from {low} to {high}", absent)
+                return Date(low, high, zone=zone, description=words, missing=absent)
     return None
 
 
-def _different(cells: NDArray) -> NDArray:
-    """Return each cell once, where Python can tell cells apart, or all of them."""
-    if cells.dtype.kind != "O":
-        return np.unique(cells)
-    try:
-        once = list({(type(cell), cell): cell for cell in cells.tolist()}.values())
-    except TypeError:
-        return cells
-    values = np.empty(len(once), dtype=object)
-    values[:] = once
-    return values
-
-
-def _hint_of_words(words: list[Any]) -> str:
-    """Return what words look like that are no categories, and what to do then."""
-    if words and all(isinstance(word, str) for word in words):
-        for form, hint in _FORMS.items():
-            if all(re.fullmatch(form, word.strip()) for word in words):
-                return hint
-    return ""
-
-
-def _guess_range(numbers: NDArray, absent: bool, n_rows: int) -> Numeric:
-    low, high = (float(f(numbers)) if len(numbers) else np.nan for f in (np.min, np.max))
-    if not low < high:
-        raise ValueError("it has fewer than two values; leave it out.")
-    step = _guess_step(numbers, low, high)
-    words = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
-    words += f" in steps of {short_number(step)}" if step else ""
-    words += _SOME_MISSING if absent else ""
-    if len(numbers) == n_rows > 20 and step == 1 and high - low == n_rows - 1:
-        words += "; if these are row numbers, leave the column out"
-    elif step == 1 and low >= 18000101 and (dates := _guess_dates(_with_dashes(numbers))):
-        words += (
-            "; if these are dates, convert them with pandas.to_datetime(t, format='%Y%m%d'), and "
-            f"write Date({dates.low!r}, {dates.high!r})"
-        )
-    elif step and (high - low) / step < 10:
-        words += "; if these are codes, write categories"
-    return Numeric(low, high, step=step, description=words, missing=absent)
-
-
-def _with_dashes(numbers: NDArray) -> NDArray:
-    """Return numbers YYYYMMDD as ISO words."""
-    words = np.char.mod("%d", numbers)
-    return np.array([f"{word[:-4]}-{word[-4:-2]}-{word[-2:]}" for word in words], object)
-
-
-def _guess_categories(present: list[Any], absent: bool, n_rows: int, hint: str) -> Categorical:
+def _guess_categories(cells: NDArray) -> Categorical | None:
+    """Return a column of categories, None if no cell is a word or a truth value."""
+    present = [cell for cell in cells.tolist() if not is_missing(cell)]
+    if not any(isinstance(cell, str | bool) for cell in present):
+        return None
+    plain_labels(cells_as_objects(present))  # which refuses what is neither word nor number
     values = sorted(set(present), key=str)
-    if len(values) > 1000:
+    if len(values) > _MOST_GUESSED:
         raise ValueError(
             f"it has {len(values)} different words, which are names or free text; leave it out, "
             "or group them."
         )
-    words = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
-    words += f"; {hint}" if hint else ""
-    if len(values) > 20 and 2 * len(values) > n_rows:
-        words += "; most occur once: if these are names of persons, leave the column out"
+    absent = len(present) < len(cells)
+    words = _described(f"{len(values)} categories", absent)
     return Categorical(tuple(values), description=words, missing=absent)
+
+
+def _guess_range(cells: NDArray) -> Numeric:
+    numbers = finite_numbers(cells, missing=True)
+    present = np.unique(numbers[~np.isnan(numbers)])
+    if len(present) < 2:
+        raise ValueError("it has fewer than two values; leave it out.")
+    low, high, absent = float(present[0]), float(present[-1]), bool(np.isnan(numbers).any())
+    step = _guess_step(present, low, high)
+    words = f"from {short_number(low)} to {short_number(high)}"
+    words = _described(words + (f" in steps of {short_number(step)}" if step else ""), absent)
+    return Numeric(low, high, step=step, description=words, missing=absent)
 
 
 def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:
@@ -232,3 +152,7 @@ def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:
         if np.array_equal(np.round(numbers, places), numbers):
             return step
     return None
+
+
+def _described(words: str, absent: bool) -> str:
+    return f"guessed from public rows: {words}{', some missing' if absent else ''}"

@@ -49,6 +49,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
@@ -76,17 +77,19 @@ from ..privacy._noise import (
 )
 from ._columns import Categorical, Date, Numeric
 from ._groups import Groups
-from ._listed import MOST_LISTED, number_of_word, reads_as_number
-from ._reading import (
+from ._reading import is_dask, validate_table
+from ._schema import TableSchema
+from ._values import (
+    MOST_LISTED,
     cell_fault,
     exact_dates,
-    is_dask,
     is_missing,
+    number_of_word,
     plain_label,
     read_date,
-    validate_table,
+    read_each,
+    reads_as_number,
 )
-from ._schema import TableSchema
 
 T = TypeVar("T")
 
@@ -505,13 +508,13 @@ def _read_each(cells: NDArray, read: Callable[[Any], T], unread: T) -> list[T]:
     """Return what is read of each cell, `unread` for one that cannot be."""
     if cells.dtype.kind in "mM":  # of which numpy may make integers
         return [unread] * len(cells)
-    found = []
-    for cell in cells.tolist():
-        try:
-            found.append(read(cell))
-        except Exception:  # a cell may be any object, and may raise anything
-            found.append(unread)
-    return found
+
+    def read_or_not(cell: Any) -> T:
+        with suppress(Exception):  # a cell may be any object, and may raise anything
+            return read(cell)
+        return unread
+
+    return read_each(cells.tolist(), read_or_not)
 
 
 def _value(cell: Any) -> Any:

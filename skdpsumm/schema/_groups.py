@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._reading import CellError, is_dask, label_cells, label_error, plain_labels
+from ._reading import in_words, is_dask, label_cells
+from ._values import plain_labels
 
 _ROUNDED = (
     "groups holds floats so large that two labels may have been rounded to one; give whole numbers "
@@ -138,16 +139,11 @@ def read_groups(groups: Any) -> list[Hashable]:
             "groups must be labels, one for each row, and not a name: give the column itself, such "
             "as table['person']."
         )
-    try:
-        column = label_cells(groups, "groups")
-        labels = plain_labels(column)
-    except CellError as error:
-        fault = error
-    else:
-        if _may_be_rounded(column):
-            raise ValueError(_ROUNDED)
-        return labels
-    raise label_error(fault, "groups")
+    column = in_words(lambda: label_cells(groups, "groups"), "Input groups", of_labels=True)
+    labels = in_words(lambda: plain_labels(column), "Input groups", of_labels=True)
+    if _may_be_rounded(column):
+        raise ValueError(_ROUNDED)
+    return labels
 
 
 def _may_be_rounded(column: NDArray) -> bool:

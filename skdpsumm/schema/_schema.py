@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property, reduce
 from numbers import Integral, Number
 from pathlib import Path
 from typing import Any, TypeAlias, overload
@@ -16,12 +17,11 @@ from numpy.typing import NDArray
 
 from .._bounded import MOST_CHARACTERS, check_nested
 from .._html import MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
-from . import _files, _impossible
+from . import _files
 from ._columns import Categorical, Column, Date, Numeric, as_column, is_range, read_cells, told
-from ._frames import AS_WORDS
-from ._impossible import MOST_COMBINATIONS, Combination
-from ._listed import check_text
 from ._reading import (
+    AS_WORDS,
+    TWO_NAMES,
     Table,
     check_some_rows,
     column_names,
@@ -30,6 +30,7 @@ from ._reading import (
     read_table,
 )
 from ._sparse import SparseRows
+from ._values import check_text
 
 NO_SCHEMA = (
     "schema is missing: give the public description of the columns, such as schema=(0, 1) or "
@@ -38,6 +39,13 @@ NO_SCHEMA = (
 _ALL = "all_columns"
 _EXTRA = "extra_columns"
 _NEVER = "never"
+# Combinations of values that no row has, each in the order of the columns: of numbers a closed
+# range (low, high), of categories their codes. Missing cells are in none.
+Combination: TypeAlias = tuple[tuple[int, tuple[Any, ...]], ...]
+# A file could list as many as it likes.
+_MOST_COMBINATIONS = 4096
+# Cells of the columns of a combination, at most: a model holds no more, and could not use it.
+_MOST_CELLS_OF_COMBINATION = 2**16
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -172,17 +180,29 @@ class TableSchema:
         if len(given) < len(values):
             raise ValueError("never names a column twice; list all its values in one entry.")
         try:
-            return _impossible.combination(self.columns, given)
+            found = tuple((j, self.columns[j].taken(given[j])) for j in sorted(given))
+            if len(found) < 2:
+                raise ValueError(
+                    "A combination needs two columns or more; for one column, change its range or "
+                    "its categories."
+                )
+            if all(self.columns[j].takes_all(taken) for j, taken in found):
+                raise ValueError(
+                    "This combination would rule out every row; leave some values out."
+                )
         except ValueError as error:
             raise ValueError(f"never, {', '.join(map(repr, values))}: {error}") from None
+        return found
 
     def ruling_out(self, impossible: Sequence[Combination]) -> TableSchema:
         """Return the same schema with other `impossible` combinations, or raise ValueError."""
-        if len(impossible) > MOST_COMBINATIONS:
-            raise ValueError(f"never can rule out at most {MOST_COMBINATIONS:,} combinations.")
+        if len(impossible) > _MOST_COMBINATIONS:
+            raise ValueError(f"never can rule out at most {_MOST_COMBINATIONS:,} combinations.")
+        return self._with(impossible=tuple(dict.fromkeys(impossible)))
+
+    def _with(self, **said: Any) -> TableSchema:
         other = copy(self)
-        kept = dict.fromkeys(_impossible.checked(self.columns, one) for one in impossible)
-        vars(other).update(impossible=tuple(kept))
+        vars(other).update(said)
         return other
 
     def thresholds(self, j: int) -> tuple[float, ...]:
@@ -190,11 +210,11 @@ class TableSchema:
 
         These are edges strictly inside the column's range. A bin holds its left edge.
         """
-        taken = (of_column for one in self.impossible for k, of_column in one if k == j)
-        return _impossible.thresholds(self.columns[j], taken)
+        taken = [of_column for one in self.impossible for k, of_column in one if k == j]
+        return self.columns[j].thresholds(taken)
 
     def possible_cells(
-        self, contents: Any, **limit: int
+        self, contents: Any, most_cells: int = _MOST_CELLS_OF_COMBINATION
     ) -> list[tuple[tuple[int, ...], NDArray[np.bool_]]]:
         """Return which cells may hold rows, for each group of columns that `never` is about.
 
@@ -202,8 +222,8 @@ class TableSchema:
         ----------
         contents : sequence or mapping by columns
             What each cell may hold, as `HistogramMap.contents` tells.
-        **limit : int
-            ``most_cells`` of a group; larger groups are left out.
+        most_cells : int, default=2**16
+            Combinations of more cells are left out, and so are those that hold no whole cell.
 
         Returns
         -------
@@ -211,7 +231,19 @@ class TableSchema:
             The columns, and an array with an axis for each. An entry is False only if all that its
             cell may hold is impossible.
         """
-        return _impossible.possible_cells(self.columns, self.impossible, contents, **limit)
+        found: dict[tuple[int, ...], NDArray[np.bool_]] = {}
+        for one in self.impossible:
+            group = tuple(j for j, _ in one)
+            if math.prod(len(contents[j]) for j in group) > most_cells:
+                continue
+            within = [
+                np.array([self.columns[j].within(content, taken) for content in contents[j]])
+                for j, taken in one
+            ]
+            if all(inside.any() for inside in within):
+                ruled_out = reduce(np.logical_and.outer, within)
+                found[group] = found.get(group, True) & ~ruled_out
+        return list(found.items())
 
     def __len__(self) -> int:
         return self.n_columns
@@ -251,7 +283,7 @@ class TableSchema:
     def _never(self, one: Combination) -> dict[Any, list[Any]]:
         """Return a combination as `never` takes it."""
         keys = list(self)
-        return {keys[j]: _impossible.written(self.columns[j], taken) for j, taken in one}
+        return {keys[j]: self.columns[j].written(taken) for j, taken in one}
 
     # ---- which columns of a table are meant
 
@@ -291,12 +323,8 @@ class TableSchema:
         ValueError
             As `for_table`.
         """
-        twice = [] if names is None else [n for n, k in Counter(map(str, names)).items() if k > 1]
-        if twice:
-            raise ValueError(
-                f"The table has two columns of one name, {listed_columns(twice)}. Rename one of "
-                "them."
-            )
+        if names is not None and len(set(map(str, names))) < len(names):
+            raise ValueError(TWO_NAMES)
         if self.is_for_all or self.names is None or names is None:
             if not self.is_for_all and n_columns != len(self.columns):
                 raise ValueError(
@@ -332,18 +360,23 @@ class TableSchema:
     def index(self, key: Any, parameter: str) -> int:
         """Return the position of a column given by name or index."""
         if isinstance(key, str):
-            if self.names is None or key not in self.names:
+            if key not in self._places:
                 known = "" if self.names is None else f"; they have {some_of(self.names)}"
                 raise ValueError(
                     f"{parameter} names column {key!r}, which the data do not have{known}."
                 )
-            return self.names.index(key)
+            return self._places[key]
         if not (isinstance(key, Integral) and 0 <= int(key) < self.n_columns):
             raise ValueError(
                 f"{parameter} names column {key!r}; "
                 f"the data have columns 0 to {self.n_columns - 1}."
             )
         return int(key)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The position by the name of a column: a file may have many rules of many columns."""
+        return {name: j for j, name in enumerate(self.names or ())}
 
     def name(self, j: int) -> str:
         """Return the name of column `j`, or ``x<j>``."""
@@ -386,9 +419,7 @@ class TableSchema:
 
     def dropping_others(self) -> TableSchema:
         """Return the same schema, which leaves out of a table what it does not name."""
-        other = copy(self)
-        vars(other).update(extra_columns="drop")
-        return other
+        return self._with(extra_columns="drop")
 
     def take(self, which: Sequence[int]) -> TableSchema:
         """Return the schema of some of the columns, with what is impossible in these."""
@@ -546,7 +577,7 @@ class TableSchema:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description of a schema of a table."""
         names = self.names or (None,) * self.n_columns
-        columns = zip(names, map(_files.state_of, self.columns), strict=True)
+        columns = zip(names, map(_json_ready, self.columns), strict=True)
         # In a list, for the order of columns counts.
         told: dict[str, Any] = {"columns": [{"name": name, **state} for name, state in columns]}
         if self.impossible:
@@ -564,16 +595,7 @@ class TableSchema:
             If it does not describe a schema.
         """
         check_nested(description)
-        entries: Any = description["columns"]
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise ValueError("The description of a table lists no columns.")
-        names = [entry["name"] for entry in entries]
-        columns: Any = [{k: v for k, v in entry.items() if k != "name"} for entry in entries]
-        if any(name is not None for name in names):
-            if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-                raise ValueError("Each column must have a name of its own, or none of them any.")
-            columns = _by_name(names, columns)
-        return cls.from_tables({"columns": columns, _NEVER: description.get(_NEVER, [])})
+        return cls.from_tables({k: description[k] for k in ("columns", _NEVER) if k in description})
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the schema to a TOML file, which people can read, edit and review.
@@ -603,11 +625,9 @@ class TableSchema:
         for key, column in zip(self, self.columns, strict=True):
             title = f"[{_ALL}]" if self.is_for_all else "[[columns]]"
             title = title if self.names is None else f"[columns.{_files.toml_key(key)}]"
-            parts.append("\n".join([title, *_files.toml_lines(column)]) + "\n")
+            parts.append("\n".join([title, *_files.toml_lines(column.state())]) + "\n")
         for one in self.impossible:
-            told = self._never(one).items()
-            lines = [_files.toml_entry(str(key), taken) for key, taken in told]
-            parts.append("\n".join([f"[[{_NEVER}]]", *lines]) + "\n")
+            parts.append("\n".join([f"[[{_NEVER}]]", *_files.toml_lines(self._never(one))]) + "\n")
         return "\n".join(parts)
 
     @classmethod
@@ -636,37 +656,34 @@ class TableSchema:
         """Return the schema that the tables of a file describe, or raise ValueError."""
         tables = dict(tables)
         extra, never = tables.pop(_EXTRA, "refuse"), tables.pop(_NEVER, [])
-        unknown = [name for name in tables if name not in ("columns", _ALL)]
-        if unknown and len(unknown) < len(tables):
-            raise ValueError(
-                f"schema has an unknown entry {unknown[0]!r}; beside its columns it can have "
-                f"{_EXTRA!r} and {_NEVER!r}."
-            )
         if len(tables) != 1 or not set(tables) <= {"columns", _ALL}:
             raise ValueError(
                 "schema must have one kind of tables: [columns.<name>], [[columns]] or "
-                f"[{_ALL}]; got {sorted(tables)}."
+                f"[{_ALL}]. Beside these it can have {_EXTRA!r} and {_NEVER!r}; got "
+                f"{sorted(tables)}."
             )
         ((kind, given),) = tables.items()
         columns: Any
         if kind == _ALL:
             columns = _files.from_table(_ALL, given)
-        elif isinstance(given, list):
-            columns = [_files.from_table(k, table) for k, table in enumerate(given)]
-        elif not isinstance(given, dict):
-            raise ValueError("columns of a schema must be a table with one entry per column.")
-        else:
+        elif isinstance(given, dict):
             columns = {name: _files.from_table(name, table) for name, table in given.items()}
+        elif isinstance(given, list) and all(isinstance(table, dict) for table in given):
+            rest = [{k: v for k, v in table.items() if k != "name"} for table in given]
+            names = [table.get("name") for table in given]
+            is_named = any(name is not None for name in names)
+            if is_named and not _are_names(names):
+                raise ValueError("Each column must have a name of its own, or none of them any.")
+            columns = list(map(_files.from_table, names if is_named else range(len(rest)), rest))
+            columns = _by_name(names if is_named else None, columns)
+        else:
+            raise ValueError("columns of a schema must be tables, one for each column.")
         known = cls(columns, extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
-        # Many rules of many columns: each name is looked up in a dict.
-        places = None if known.names is None else {n: j for j, n in enumerate(known.names)}
-        given = [
-            {_files.position(k) if places is None else places.get(k, k): one[k] for k in one}
-            for one in never
-        ]
-        return known.ruling_out(list(map(known._combination, given)))
+        if known.names is None:  # a file has words for the positions of columns
+            never = [{int(k) if k.isdecimal() else k: one[k] for k in one} for one in never]
+        return known.ruling_out(list(map(known._combination, never)))
 
     @classmethod
     def from_public(cls, table: Any) -> TableSchema:
@@ -728,6 +745,10 @@ def as_schema(given: Any) -> TableSchema | None:
 
 # Types of what a parameter `schema` takes: a schema, a column, or columns by name or place.
 SchemaLike: TypeAlias = TableSchema | Column | Mapping[Any, Any] | Sequence[Any]
+
+
+def _json_ready(column: Any) -> dict[str, Any]:
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in column.state().items()}
 
 
 def _encoded(column: Any, values: NDArray) -> NDArray[np.float64]:
@@ -804,6 +825,11 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return f"{len(value)} entries"
     return "nothing" if value is None else repr(value)[:80]
+
+
+def _are_names(given: Sequence[Any]) -> bool:
+    """Whether these are words that all differ."""
+    return all(isinstance(name, str) for name in given) and len(set(given)) == len(given)
 
 
 def _by_name(names: Sequence[str] | None, columns: Sequence[Any]) -> Any:

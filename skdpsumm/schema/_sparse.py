@@ -9,6 +9,8 @@ their size, so that the order in which they came does not matter, nor does what 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -19,121 +21,72 @@ from scipy import sparse
 _LARGEST_INT32 = np.iinfo(np.int32).max
 
 
-class SparseRows:
-    """A table of numbers most of which are zero, in the form above.
+class SparseRows(sparse.csr_array):
+    """A table of float64 most of which are zero, in the form above.
 
-    It has a length, a shape, and rows by slices and by arrays of positions, as an array has.
-    ``rows @ W`` and ``rows.T @ S`` are dense.
-
-    Parameters
-    ----------
-    csr : scipy.sparse.csr_array of shape (n, d), float64
-        In the form above.
+    It has a length, and rows by slices and by arrays of positions, as an array has. Products with
+    dense arrays are dense.
     """
-
-    ndim, dtype = 2, np.dtype(np.float64)
-
-    def __init__(self, csr: sparse.csr_array):
-        self.csr = csr
-        self.shape: tuple[int, int] = csr.shape
 
     @classmethod
     def zeros(cls, n_rows: int, n_columns: int) -> SparseRows:
         """Return rows of zeros."""
-        return cls(sparse.csr_array((n_rows, n_columns), dtype=np.float64))
+        return cls((n_rows, n_columns), dtype=np.float64)
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice | NDArray) -> SparseRows:
-        return SparseRows(self.csr[rows])
-
-    def __matmul__(self, other: NDArray) -> NDArray[np.float64]:
-        return self.csr @ other
-
-    @property
-    def T(self) -> Any:
-        """The transpose, a sparse array."""
-        return self.csr.T
+    def __getitem__(self, key: Any) -> SparseRows:
+        """Return some rows, or some columns of all rows in the order given."""
+        taken = SparseRows(super().__getitem__(key))
+        if isinstance(key, tuple):
+            taken.sort_indices()
+        return taken
 
     @property
     def values(self) -> NDArray[np.float64]:
         """What is not zero, row by row."""
-        return self.csr.data
-
-    @property
-    def indices(self) -> NDArray[np.integer]:
-        """The column of each of `values`."""
-        return self.csr.indices
+        return self.data
 
     @property
     def row_numbers(self) -> NDArray[np.int64]:
         """The row of each of `values`."""
-        return np.repeat(np.arange(len(self)), np.diff(self.csr.indptr))
+        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
     def with_values(self, values: NDArray[np.float64]) -> SparseRows:
         """Return rows with other values in the same places."""
-        structure = values, self.csr.indices, self.csr.indptr
-        return SparseRows(sparse.csr_array(structure, shape=self.shape))
+        return SparseRows((values, self.indices, self.indptr), shape=self.shape)
 
     def with_constant(self, value: float) -> SparseRows:
         """Return rows with one more column, behind the others, of one value."""
         column = sparse.csr_array(np.full((len(self), 1), value))
-        return SparseRows(sparse.hstack([self.csr, column], format="csr"))
-
-    def take_columns(self, which: list[int]) -> SparseRows:
-        """Return some columns, in the order given."""
-        taken = self.csr[:, which].tocsr()
-        taken.sort_indices()
-        return SparseRows(taken)
-
-    def toarray(self) -> NDArray[np.float64]:
-        """Return all cells."""
-        return self.csr.toarray()
+        return SparseRows(sparse.hstack([self, column], format="csr"))
 
     def keys(self) -> list[bytes]:
         """Return what tells rows apart: equal rows have equal keys."""
-        ends = self.csr.indptr
-        columns = self.csr.indices.astype(np.int64)
+        columns = self.indices.astype(np.int64)
         return [
-            columns[first:last].tobytes() + self.csr.data[first:last].tobytes()
-            for first, last in pairwise(ends)
+            columns[first:last].tobytes() + self.data[first:last].tobytes()
+            for first, last in pairwise(self.indptr)
         ]
 
 
-def checked_structure(X: Any) -> sparse.coo_array:
-    """Return the entries of a sparse container as it holds them, with indices that fit its shape.
+def sparse_rows(X: Any, read: Callable[[NDArray], NDArray[np.float64]]) -> SparseRows:
+    """Return the rows of a sparse container, which stays as it is.
 
-    Compiled loops trust these, and `scipy` looks at few of them unasked. The container that was
-    given stays as it is.
+    Parameters
+    ----------
+    X : sparse array or matrix of shape (n, d)
+    read : callable
+        Takes the entries as they are, and returns those of float64 that stand in their place.
 
     Raises
     ------
     ValueError
         For indices that are negative, too large, or too few.
     """
-    kinds = {"csr": sparse.csr_array, "csc": sparse.csc_array, "bsr": sparse.bsr_array}
-    try:
-        if X.format in kinds:  # all others have no indices that could be wrong, or are coo
-            X = kinds[X.format]((X.data, X.indices, X.indptr), shape=X.shape)
-            X.check_format(full_check=True)
-        found = X.tocoo()  # which adds nothing
-        return sparse.coo_array((found.data, (found.row, found.col)), shape=found.shape)
-    except (ValueError, TypeError, IndexError):
-        pass
-    raise ValueError("The indices of the sparse table do not fit its shape. Call X.check_format().")
-
-
-def sparse_rows(X: sparse.coo_array, values: NDArray[np.float64]) -> SparseRows:
-    """Return entries from `checked_structure` as rows.
-
-    Parameters
-    ----------
-    X : coo_array
-    values : ndarray of float64, of the shape of ``X.data``
-        What stands in place of its data.
-    """
-    rows, columns = X.row, X.col
+    found = _checked_structure(X)
+    rows, columns, values = found.row, found.col, read(found.data)
     if not _ascends(rows, columns):
         rows, columns, values = _with_cells_added(rows, columns, values)
     kept = values != 0
@@ -141,8 +94,22 @@ def sparse_rows(X: sparse.coo_array, values: NDArray[np.float64]) -> SparseRows:
     ends = np.searchsorted(rows, np.arange(X.shape[0] + 1))
     small = max(len(values), *X.shape) <= _LARGEST_INT32
     index = np.int32 if small else np.int64
-    structure = values, columns.astype(index), ends.astype(index)
-    return SparseRows(sparse.csr_array(structure, shape=X.shape))
+    return SparseRows((values, columns.astype(index), ends.astype(index)), shape=X.shape)
+
+
+def _checked_structure(X: Any) -> sparse.coo_array:
+    """Return the entries of a sparse container as it holds them, with indices that fit its shape.
+
+    Compiled loops trust these, and `scipy` looks at few of them unasked.
+    """
+    kinds = {"csr": sparse.csr_array, "csc": sparse.csc_array, "bsr": sparse.bsr_array}
+    with suppress(ValueError, TypeError, IndexError):
+        if X.format in kinds:  # all others have no indices that could be wrong, or are coo
+            X = kinds[X.format]((X.data, X.indices, X.indptr), shape=X.shape)
+            X.check_format(full_check=True)
+        found = X.tocoo()  # which adds nothing
+        return sparse.coo_array((found.data, (found.row, found.col)), shape=found.shape)
+    raise ValueError("The indices of the sparse table do not fit its shape. Call X.check_format().")
 
 
 def _ascends(rows: NDArray, columns: NDArray) -> bool:

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import type_of_target
 from .._computing import silence
 from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
 from ..features._histogram import HistogramMap
-from ..moments.inferring._points import check_ranges
+from ..moments._base import check_ranges
 from ..moments.learning._base import warn_of_invisible_inputs, with_target
 from ..moments.learning._target import unprotected_target
 from ..privacy import PrivacyGuarantee, PureDP
@@ -29,9 +29,9 @@ from ..privacy._mechanisms import Unprotected
 from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
-from ..schema._listed import known_classes
 from ..schema._reading import Table, beside_X, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
+from ..schema._values import known_classes
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
 from ._mmd import check_in_memory

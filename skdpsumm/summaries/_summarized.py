@@ -17,16 +17,18 @@ from .._computing import in_a_search, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_tags
 from .._sklearn import HasMethods, check_params
 from ..privacy._fit import PrivacyReprMixin, estimator, own_clone
-from ..schema._frames import as_sklearn_sees_it, n_rows_of, rows_of
 from ..schema._reading import (
+    as_sklearn_sees_it,
     beside_X,
     check_same_order,
     for_inner,
-    label_array,
     label_cells,
+    n_rows_of,
+    rows_of,
     unwrap,
 )
 from ..schema._schema import allowed, as_schema
+from ..schema._values import label_array
 from ._mmd import RowReader, mmd2
 from ._owners import read_label_column
 from ._summarizer import PrivateMMDSummarizer

@@ -367,7 +367,7 @@ class _Primal(Objective):
         def precondition(W: Floats) -> tuple[Floats, float]:
             return inverse(W), float(np.linalg.norm(W))
 
-        return conjugate_gradients(times, precondition, right, accuracy)[0]
+        return conjugate_gradients(times, precondition, right, accuracy)
 
 
 # ---- sparse rows of so many columns that no matrix of them has room

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 
 from ..._linear_systems import UNIT, power_below
@@ -214,7 +214,7 @@ def row_lengths(X: Any) -> Floats:
 
 def _sparse_lengths(X: SparseRows) -> Floats:
     """Return what `row_lengths` does of the same rows in an array: to add zero changes nothing."""
-    squares = X.with_values(np.square(X.values)).csr
+    squares = csr_array(X.with_values(np.square(X.values)))
     while (width := squares.shape[1]) > 1:
         half = (width + 1) // 2
         moved = squares[:, half:]

@@ -476,7 +476,7 @@ class IntegerRows:
         rows = min(max(2**19 // (self._width * times), _SLOPES_AT_ONCE), 4096)
         firsts = np.arange(0, len(X), rows)
         if self._is_sparse:
-            firsts = _sparse_firsts(times * self._X.csr.indptr.astype(np.int64))
+            firsts = _sparse_firsts(times * self._X.indptr.astype(np.int64))
         self._runs = list(_runs(len(X), firsts, units))
         self._kept: list[Any] = []
         self._keep()
@@ -570,7 +570,7 @@ class IntegerRows:
         n_scores, rows = slopes.shape[1], features.row_numbers
         products = features.values[:, None] * slopes[rows]
         columns = features.indices.astype(np.int64)[:, None] * n_scores + np.arange(n_scores)
-        ends = features.csr.indptr[np.append(starts, len(features))].astype(np.int64) * n_scores
+        ends = features.indptr[np.append(starts, len(features))].astype(np.int64) * n_scores
         shape = len(starts), self._width * n_scores
         # Whole numbers: a cell's parts have the same sum in any order.
         sums = sparse.csr_array((products.ravel(), columns.ravel(), ends), shape=shape)

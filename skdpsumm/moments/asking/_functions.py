@@ -120,23 +120,30 @@ def _depends(
     """Return the outputs of a function, and the columns that these depend on.
 
     It is asked of rows from anywhere, and of these with other values of one column. An output that
-    hardly any of them change may depend on all.
+    hardly any of them change is asked of those few again and again; of none, it may depend on all.
     """
     rng = np.random.default_rng(0)
     known = {j: model.cells[j].anywhere(N_POINTS, rng) for j in range(model.schema.n_columns)}
 
     def at(values: dict[int, NDArray]) -> Floats:
-        rows = NamedRows(model.schema, N_POINTS, values.__getitem__)
-        return np.nan_to_num(values_at(function, rows), nan=np.inf)  # which is no number's value
+        return values_at(function, NamedRows(model.schema, N_POINTS, values.__getitem__))
 
-    base, changed = at(known), []
-    for j in columns:
-        other = at(known | {j: model.cells[j].anywhere(N_POINTS, rng)})
-        changed.append(np.any(base != other, axis=0))
-    unusual = np.count_nonzero(base != np.median(base, axis=0), axis=0)
-    depends = np.column_stack(changed) | (unusual < FEWEST_POINTS)[:, None]
+    def with_others(rows: NDArray | slice) -> tuple[Floats, NDArray[np.bool_]]:
+        own = {j: values[rows] for j, values in known.items()}
+        base, changed = at(own), []
+        for j in columns:
+            other = at(own | {j: model.cells[j].anywhere(N_POINTS, rng)})
+            changed.append(~np.all((base == other) | (np.isnan(base) & np.isnan(other)), axis=0))
+        return base, np.column_stack(changed)
+
+    base, changed = with_others(slice(None))
+    known_values = np.nan_to_num(base)
+    unusual = known_values != np.median(known_values, axis=0)
+    for k in np.flatnonzero(np.count_nonzero(unusual, axis=0) < FEWEST_POINTS).tolist():
+        rows = np.flatnonzero(unusual[:, k])
+        changed[k] = with_others(np.resize(rows, N_POINTS))[1][k] if len(rows) else True
     found = dict[Group, list[int]]()
-    for k, of in enumerate(depends):
+    for k, of in enumerate(changed):
         group = tuple(compress(columns, of)) or columns[:1]
         found.setdefault(group, []).append(k)
     return [(np.array(which), group) for group, which in found.items()]

@@ -164,7 +164,6 @@ class StatisticsMixin:
         possible: tuple[Any, Any],
         axes: Sequence[Axis] = (),
         survey_weight: Weight = None,
-        has_units: bool = False,
         names: Sequence[str] = (),
         slope: float | None = None,
         **how: Any,
@@ -173,7 +172,8 @@ class StatisticsMixin:
 
         It takes rows and a column. Answers have an axis for each of `axes`, and a last one: of the
         columns, or of what the statistic returns of a single one, which has `names`. They are
-        without that one where a single thing was `asked`. It warns of clipped values by a `slope`.
+        without that one where a single thing was `asked`. Those in the units of the columns have a
+        `slope`, by which it warns of clipped values.
         """
         last, names = ("quantile", names) if names else ("column", self._names(which))
         rows_of, shape = self._told(axes, survey_weight, which), (*map(len, axes), len(names))
@@ -189,7 +189,7 @@ class StatisticsMixin:
             possible=possible,
             labels=[*(axis.labels for axis in axes), names],
             axes=[*(axis.name for axis in axes), last] if axes else (),
-            units=units if has_units else (),
+            units=() if slope is None else units,
             **how,
         )
         if slope is not None:
@@ -341,15 +341,20 @@ class StatisticsMixin:
         def means(rows: GroupedRows, j: int) -> Floats:
             return rows.mean(rows.numbers(j) ** order, *ends[j])
 
-        units, rows_of = order == 1, self._told()
-        spread: Any = np.inf
-        if units:  # wider than two standard deviations of the column, a mean tells next to nothing
+        spread: Floats | float = np.inf
+        if order == 1:  # wider than two standard deviations of the column, it tells next to nothing
+            rows_of = self._told()
             found = np.array([_variance(rows_of([j], "model"), j)[0] for j in which])
             spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
-        step = None if dates is None else 1.0
-        slope = 1.0 if units else None
-        how: dict[str, Any] = {"spread": spread, "dates": dates, "step": step, "slope": slope}
-        return self._in_groups(means, column, which, possible, axes, survey_weight, units, **how)
+        slope = 1.0 if order == 1 else None
+        how: dict[str, Any] = {
+            "spread": spread,
+            "dates": dates,
+            "step": None if dates is None else 1.0,
+        }
+        return self._in_groups(
+            means, column, which, possible, axes, survey_weight, slope=slope, **how
+        )
 
     def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
         """Return the column if it is of dates; raise ValueError for it beside others, or at all."""
@@ -386,9 +391,7 @@ class StatisticsMixin:
         self._dates(which, refused=True)
         most, slope = self._most_rows(survey_weight), self._plausible.n_rows
         possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
-        return self._in_groups(
-            _total, column, which, possible, axes, survey_weight, has_units=True, slope=slope
-        )
+        return self._in_groups(_total, column, which, possible, axes, survey_weight, slope=slope)
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -731,7 +734,6 @@ class StatisticsMixin:
             bound,
             axes,
             survey_weight,
-            has_units=True,
             names=[f"{self._asked.name(j)} {level:.12g}" for level in levels],
             step=self._asked.step(j),
             dates=self._dates([j]),

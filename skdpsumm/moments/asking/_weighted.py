@@ -269,16 +269,11 @@ def positive_weights(
         yield from calibrated(found, goal[:, :n_first], functions[:, :n_first])
 
 
-def calibrated(
-    start: Floats,
-    goal: Floats,
-    functions: Floats,
-    *,
-    max_iter: int = 20,
-    longest_step: float = 4.0,
-    tol: float = 1e-9,
-) -> Floats:
+def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
     """Return weights of some tables that are not negative and have some sums.
+
+    It takes twenty steps of Newton's at most, in which no weight grows more than to exp(4) times
+    what it was.
 
     Parameters
     ----------
@@ -288,16 +283,10 @@ def calibrated(
         The sums, which are reached as far as any weights can have them.
     functions : ndarray of shape (n_tables or 1, k, n)
         What is summed; ones first.
-    max_iter : int, default=20
-        Most steps of Newton's.
-    longest_step : float, default=4.0
-        By how much the logarithm of a weight grows in a step at most.
-    tol : float, default=1e-9
-        How far off sums may remain, as a part of the rows.
     """
     tilt, weights = np.zeros_like(start), start.copy()
-    largest = tol * np.maximum(goal[:, 0], TINY)
-    for _ in range(max_iter):
+    largest = ROUNDING * np.maximum(goal[:, 0], TINY)
+    for _ in range(20):
         off = goal - _sums(functions, weights)
         todo = np.flatnonzero(np.max(np.abs(off), axis=1) >= largest)
         if not len(todo):
@@ -310,7 +299,7 @@ def calibrated(
         step = _sums(vectors, along / np.where(kept, values, 1.0))
         moved = (step[:, None] @ some)[:, 0]
         length = np.maximum(moved.max(axis=1, keepdims=True), TINY)
-        tilt[todo] += moved * np.minimum(1.0, longest_step / length)
+        tilt[todo] += moved * np.minimum(1.0, 4.0 / length)
         weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
     return weights
 

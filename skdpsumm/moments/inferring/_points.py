@@ -14,15 +14,11 @@ from sklearn.base import BaseEstimator
 
 from ..._computing import advance
 from ..._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
-from ...features._feature_maps import FeatureMap
-from ...features._histogram import HistogramMap
 from ...schema._columns import read_cells
-from ...schema._frames import NO_NAMES
-from ...schema._reading import Table, column_names, is_frame, read_table
+from ...schema._reading import NO_NAMES, Table, column_names, is_frame, read_table
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
 from .._numbers import (
-    LARGEST_BOUND,
     MOST_FEATURES_OF_MODEL,
     N_POINTS,
     SHARE_BESIDE_DENSITY,
@@ -30,77 +26,7 @@ from .._numbers import (
     TEMPERATURES,
 )
 from ._regression import FeatureBlocks
-from ._table_model import TableModel
-
-PRIORS = ("auto", "uniform", "kde")
-
-
-class KDE(BaseEstimator):
-    """A kernel density estimate from public points: a prior of `Points`.
-
-    Use it if you have public rows that look like the private ones. The synthetic points then lie
-    where your points do, and around them. They respect the schema: numbers are reflected at the
-    ends of their ranges and moved to their steps, and a twentieth of the categories are drawn anew.
-    Half of the numbers keep their value, because many rows may share one, such as an income of 0. A
-    tenth of the points lie anywhere, so that answers are not wrong where you have no points.
-
-    Parameters
-    ----------
-    points : array-like or frame of shape (k, d)
-        Public rows, in the columns' units, from an older survey for example, or made up by an
-        expert. Columns of a frame go by their names. The points are in `get_params`, and so in
-        whatever you save. **Never give the rows that are sketched.**
-    bandwidth : {"scott", "silverman"} or float, default="scott"
-        Width of the normal kernel, in units of the standard deviations of the points. "scott" is
-        ``k ** (-1 / (d + 4))`` for d columns of numbers. It is the default as in
-        `scipy.stats.gaussian_kde`.
-
-    Raises
-    ------
-    ValueError
-        When you fit or read a sketch, if the schema does not allow the points, or the bandwidth is
-        not positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpsumm import KDE, M2MEstimator, Points, RFFSketcher
-    >>> rng = np.random.default_rng(0)
-    >>> old, new = rng.beta(2, 9, (300, 2)), rng.beta(2, 8, (20_000, 2))
-    >>> options = {"schema": (0, 1), "n_synthetic": 20_000, "random_state": 0}
-    >>> sketcher, prior = RFFSketcher(n_components=50), KDE(old)
-    >>> m2m = M2MEstimator(release=sketcher, inference=Points(prior=prior), **options).fit(new)
-    >>> share = m2m.estimate(lambda rows: rows[:, 0] <= 0.2)
-    >>> bool(abs(float(share) - np.mean(new[:, 0] <= 0.2)) < 0.05)
-    True
-    """
-
-    # What is wrong with the points the schema says.
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "points": "no_validation",
-        "bandwidth": [
-            StrOptions({"scott", "silverman"}),
-            Interval(Real, 0, None, closed="neither"),
-        ],
-    }
-
-    def __init__(self, points: Any, bandwidth: Any = "scott"):
-        self.points, self.bandwidth = points, bandwidth
-
-    def check(self, columns: TableSchema) -> NDArray:
-        """Return the points as rows of the table; raise ValueError if they do not fit it."""
-        check_params(self)
-        return _public_points(self.points, columns)
-
-    def sample(self, columns: TableSchema, size: int, rng: np.random.RandomState) -> NDArray:
-        """Draw `size` points."""
-        points = self.check(columns)
-        weights = np.full(len(points), 1 / len(points))
-        d = max(len(columns.numeric), 1)
-        width = self.bandwidth
-        if isinstance(width, str):
-            width = (len(points) * ((d + 2) / 4 if width == "silverman" else 1)) ** (-1 / (d + 4))
-        return _around(points, weights, columns, size, rng, float(width))
+from ._table_model import TableModel, counted_columns
 
 
 class Points(BaseEstimator):
@@ -111,21 +37,27 @@ class Points(BaseEstimator):
 
     Parameters
     ----------
-    prior : {"auto", "uniform", "kde"}, KDE or array of shape (k, d), default="auto"
+    prior : {"auto", "uniform", "kde"}, array-like or frame of shape (k, d), default="auto"
         Where synthetic points start. "uniform" (the paper's) draws them evenly on the ranges. "kde"
         draws from a kernel density of what the sketch itself tells, which costs no more privacy.
-        You can also give a kernel density of public points (`KDE`), or public points. "auto" puts
-        the points where the release says that rows lie: it draws from the graphical model of all
-        histograms, or takes "kde" where there are none. Where the release is too noisy to lead the
-        points, or looks as if rows were spread evenly, "auto" is "uniform" instead of "kde"
-        (docs/m2m.md). `M2MClassifier` and `M2MRegressor` take "auto" and "uniform": they move the
-        points themselves.
-    weights : {"maxent", "ridge", "printed"}, default="maxent"
-        How `M2MClassifier` and `M2MRegressor` weight the points. "maxent" moves points towards the
-        sketched data and weights them by maximum entropy. Its weights are never negative, so every
-        estimator can use them. "ridge" takes the paper's weights on the prior's points and projects
-        the negative ones away. "printed", of the classifier alone, keeps the paper's weights as
-        they are. Many are negative, and `estimator` must accept that.
+        "auto" puts the points where the release says that rows lie: it draws from the graphical
+        model of all histograms, or takes "kde" where there are none. Where the release is too noisy
+        to lead the points, "auto" is "uniform" instead of "kde" (docs/m2m.md). `M2MClassifier` and
+        `M2MRegressor` take "auto" and "uniform": they move the points themselves.
+
+        If you have public rows that look like the private ones, give these, in the columns' units:
+        from an older survey for example, or made up by an expert. Columns of a frame go by their
+        names. Points are then drawn from a kernel density of your rows, by Scott's rule. They
+        respect the schema: numbers are reflected at the ends of their ranges and moved to their
+        steps, and a twentieth of the categories are drawn anew. Half of the numbers keep their
+        value, because many rows may share one, such as an income of 0. A tenth of the points lie
+        anywhere, so that answers are not wrong where you have no rows. Your rows are in
+        `get_params`, and so in whatever you save. **Never give the rows that are sketched.**
+    weights : {"maxent", "printed"}, default="maxent"
+        How `M2MClassifier` weights the points. "maxent" moves points towards the sketched data and
+        weights them by maximum entropy. Its weights are never negative, so every estimator can use
+        them. "printed" keeps the paper's weights on the prior's points. Many are negative, and
+        `estimator` must accept that.
     regularization : {"theory", "paper"} or float, default="theory"
         Penalty (lambda) of the ridge regression of `M2MEstimator`, and of "printed" weights (no
         float there). "theory" is sigma^2 / n^2 for each feature, the value of Theorem 3.1. "paper"
@@ -144,11 +76,16 @@ class Points(BaseEstimator):
     >>> m2m = M2MEstimator((0, 1), release=sketcher, inference=points)
     >>> bool(abs(m2m.fit(X).mean()[0].value - X[:, 0].mean()) < 0.1)
     True
+    >>> older = np.random.default_rng(1).beta(2, 9, (300, 2))
+    >>> m2m = M2MEstimator((0, 1), release=sketcher, inference=Points(prior=older))
+    >>> share = m2m.fit(X).estimate(lambda rows: rows[:, 0] <= 0.2)
+    >>> bool(abs(float(share) - np.mean(X[:, 0] <= 0.2)) < 0.05)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "prior": [StrOptions(set(PRIORS)), KDE, "array-like"],
-        "weights": [StrOptions({"maxent", "ridge", "printed"})],
+        "prior": [StrOptions({"auto", "uniform", "kde"}), "array-like"],
+        "weights": [StrOptions({"maxent", "printed"})],
         "regularization": [StrOptions({"theory", "paper"}), Interval(Real, 0, None, closed="left")],
         "center": ["boolean"],
     }
@@ -156,7 +93,7 @@ class Points(BaseEstimator):
     def __init__(
         self,
         *,
-        prior: str | KDE | ArrayLike = "auto",
+        prior: str | ArrayLike = "auto",
         weights: str = "maxent",
         regularization: float | str = "theory",
         center: bool = True,
@@ -181,6 +118,11 @@ class Points(BaseEstimator):
                 raise ValueError(f"Points({name}=...) has no effect in {owner}: leave {name} out.")
         own = {name: given[name] for name in known}
         validate_parameter_constraints(known, own, caller_name=f"Points of {owner}")
+
+    def check_prior(self, columns: TableSchema) -> None:
+        """Raise ValueError for public points that are no rows of the table."""
+        if not isinstance(self.prior, str):
+            _public_points(self.prior, columns)
 
 
 def _around(
@@ -209,16 +151,15 @@ def draw_points(
 
     Parameters
     ----------
-    prior : {"auto", "uniform", "kde"}, KDE or array of shape (k, d)
+    prior : {"auto", "uniform", "kde"} or array of shape (k, d)
         "uniform": on the ranges and categories. "auto": from the graphical model of all
         histograms, "uniform" where there are none (`M2MEstimator` chooses before it asks). "kde":
-        from a kernel density of the points of "auto", moved and weighted to match the sketch.
-        `KDE`: from that of public points. An array: those public points.
+        from a kernel density of the points of "auto", moved and weighted to match the sketch. An
+        array: from that of these public points.
     sketch : PrivateSketch
     columns : TableSchema
         With the range of every numeric column.
     n_points : int
-        Ignored for an array.
     rng : RandomState
     model : TableModel, default=None
         That of the sketch, where it has been fitted.
@@ -228,10 +169,10 @@ def draw_points(
     Each column is stratified (one point in each of n equal slices of probability, in random
     order), so its own distribution carries almost no sampling error.
     """
-    if isinstance(prior, KDE):
-        return prior.sample(columns, n_points, rng)
     if not isinstance(prior, str):
-        return _public_points(prior, columns)
+        points = _public_points(prior, columns)
+        weights, d = np.full(len(points), 1 / len(points)), max(len(columns.numeric), 1)
+        return _around(points, weights, columns, n_points, rng, len(points) ** (-1 / (d + 4)))
     if prior == "kde":
         size = points_for_a_look(sketch, n_points)
         first = draw_points("auto", sketch, columns, size, rng, model)
@@ -252,45 +193,6 @@ def points_for_a_look(sketch: PrivateSketch, n_points: int) -> int:
     """
     enough = max(5_000, 25 * sketch.feature_map.n_features)
     return min(n_points, enough, N_POINTS)
-
-
-def check_ranges(columns: TableSchema) -> None:
-    """Raise ValueError for ranges of which squares, or shares, could not be computed."""
-    columns.require_bounds()
-    for j in range(columns.n_columns):
-        low, high = columns.bound(j) or (0.0, 1.0)
-        if max(-low, high) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
-            raise ValueError(
-                f"State column {columns.name(j)!r} in another unit: its range is {(low, high)}, "
-                f"and must be within {LARGEST_BOUND:g}, and at least {1 / LARGEST_BOUND:g} wide."
-            )
-
-
-def check_answerable(columns: TableSchema, prior: Any) -> None:
-    """Raise ValueError if a sketch of a table could not be answered from; no data needed.
-
-    Parameters
-    ----------
-    columns : TableSchema
-        The table as the answers see it.
-    prior : as in `draw_points`
-    """
-    check_ranges(columns)
-    if isinstance(prior, KDE):
-        prior.check(columns)
-    elif not isinstance(prior, str):
-        _public_points(prior, columns)
-
-
-def counted_columns(feature_map: FeatureMap) -> list[set[int]]:
-    """Return the columns of each histogram of the map."""
-    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
-    return [set(group) for part in histograms for group in part.groups]
-
-
-def histogram_columns(feature_map: FeatureMap) -> set[int]:
-    """Return the columns that some histogram of the map counts."""
-    return set().union(*counted_columns(feature_map))
 
 
 def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:

@@ -1,34 +1,23 @@
 """The moment-to-moment regression: any statistic as a linear function of the sketch.
 
 `FeatureBlocks` is the matrix of the regression, phi of the synthetic points in dense and sparse
-blocks. Up to some thousand features their covariance is factorised; beyond that conjugate gradients
-solve it (`IterativeSolver`).
+blocks; the covariance of its columns is factorised.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from ..._computing import advance, warn_caller
-from ..._linear_systems import conjugate_gradients, positive_solver
+from ..._computing import advance
+from ..._linear_systems import positive_solver
 from ...features._feature_maps import FeatureMap
-from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
-from .._numbers import (
-    LARGEST_DENSE,
-    LEAST_SHARE_TELLING,
-    MOST_KEPT,
-    ROUNDING,
-    SHIFT_LEFT_BY_DENSITY,
-    SHIFT_OF_LIKE_ROWS,
-)
+from .._numbers import LEAST_SHARE_TELLING, N_POINTS, SHIFT_LEFT_BY_DENSITY
 
 
 class MomentRegression:
@@ -56,16 +45,18 @@ class MomentRegression:
     def __init__(
         self, sketch: PrivateSketch, points: NDArray, *, regularization: Any, center: bool
     ):
-        self.sketch = sketch
-        self.points = points
+        self.sketch, self.points, self.center = sketch, points, center
         self.features = FeatureBlocks.of(sketch.feature_map, points)
         mean = self.features.mean()
         self.offset = mean if center else np.zeros_like(mean)
-        self.center = center
         self.penalty = penalties(regularization, sketch)
-        is_large = self.features.n_features > LARGEST_DENSE
-        solver = IterativeSolver if is_large else direct_solver
-        self._solve = solver(self.features, self.offset, self.penalty)
+        covariance = self.features.gram() / len(points) - np.outer(self.offset, self.offset)
+        diagonal = np.diag_indices_from(covariance)
+        # Features reach 1, and so does what was subtracted where their variance is 0.
+        size = max(covariance[diagonal].sum(), 1.0)
+        rounding = len(covariance) * np.finfo(np.float64).eps * size
+        covariance[diagonal] += np.maximum(self.penalty, rounding)
+        self._solve = positive_solver(covariance)
         self.weights = self.weights_for(sketch.mean)
 
     def weights_for(self, means: NDArray) -> NDArray:
@@ -79,7 +70,7 @@ class MomentRegression:
 
         In units of what the mean of one point drawn from the prior moves, with the noise's.
         """
-        return _dots(means, self._solve(means))
+        return np.einsum("ij,ij->j", means, self._solve(means))
 
     def coefficients(self, values: NDArray) -> NDArray:
         """Return a for targets `values` of shape (n_synthetic, k); shape (m, k)."""
@@ -155,12 +146,22 @@ class Shift(NamedTuple):
     @property
     def is_worth_a_density(self) -> bool:
         """Whether points should follow the sketch, not lie anywhere."""
-        return self.told >= LEAST_SHARE_TELLING and self.largest >= SHIFT_OF_LIKE_ROWS
+        return self.told >= LEAST_SHARE_TELLING
 
     def left_by_density(self, there: Shift) -> Shift:
         """Return the shift from points that follow the sketch, `there` as they look to it."""
         least = SHIFT_LEFT_BY_DENSITY * min(self.largest, 1.0)
         return there._replace(mean_square=max(there.mean_square, least))
+
+
+def check_solvable(feature_map: FeatureMap) -> None:
+    """Raise ValueError for more features than a regression takes: its matrix has 2 GB then."""
+    if feature_map.n_features > N_POINTS:
+        raise ValueError(
+            "Sketch fewer columns together, or with fewer bins, or read the histograms alone "
+            f"(inference='graphical'): points are weighted to match up to {N_POINTS:,} features, "
+            f"and these are {feature_map.n_features:,}."
+        )
 
 
 def penalties(regularization: Any, sketch: PrivateSketch) -> NDArray:
@@ -179,9 +180,8 @@ class FeatureBlocks:
     that is 80 times less memory.
     """
 
-    def __init__(self, feature_map: FeatureMap, blocks: Sequence[Any]):
-        self.feature_map, self.blocks = feature_map, blocks
-        self.n_points = blocks[0].shape[0]
+    def __init__(self, blocks: Sequence[Any]):
+        self.blocks, self.n_points = blocks, blocks[0].shape[0]
         ends = np.cumsum([0, *(block.shape[1] for block in blocks)]).tolist()
         self._slices = [slice(start, end) for start, end in pairwise(ends)]
         self.n_features = ends[-1]
@@ -191,7 +191,7 @@ class FeatureBlocks:
         """Return the features of points."""
         blocks = [part.matrix(points) for part in feature_map.parts()]
         advance()
-        return cls(feature_map, blocks)
+        return cls(blocks)
 
     def dot(self, vectors: NDArray) -> NDArray:
         """Return P @ vectors, shape (n,) or (n, k)."""
@@ -213,23 +213,9 @@ class FeatureBlocks:
         square = np.concatenate([(b * b).T @ weights for b in self.blocks])
         return mean, np.maximum(square - mean**2, 0.0)
 
-    def by_column(self) -> FeatureBlocks:
-        """Return a copy from which few columns are taken fast."""
-        return FeatureBlocks(
-            self.feature_map, [b.tocsc() if hasattr(b, "tocsc") else b for b in self.blocks]
-        )
-
-    def take(self, positions: NDArray) -> FeatureBlocks:
-        """Return some columns of P, at increasing `positions`."""
-        local = [positions[(s.start <= positions) & (positions < s.stop)] for s in self._slices]
-        pairs = zip(self.blocks, self._slices, local, strict=True)
-        return FeatureBlocks(
-            self.feature_map, [b[:, which - s.start] for b, s, which in pairs if len(which)]
-        )
-
     def rows(self, positions: NDArray) -> FeatureBlocks:
         """Return some rows of P."""
-        return FeatureBlocks(self.feature_map, [b[positions] for b in self.blocks])
+        return FeatureBlocks([b[positions] for b in self.blocks])
 
     def gram(self) -> NDArray:
         """Return P.T @ P, shape (m, m)."""
@@ -244,125 +230,3 @@ class FeatureBlocks:
 
 def _dense(product: Any) -> NDArray:
     return product.toarray() if hasattr(product, "toarray") else product
-
-
-def direct_solver(features: FeatureBlocks, offset: NDArray, penalty: NDArray) -> Any:
-    """Return what solves the system of `IterativeSolver` by its matrix."""
-    covariance = features.gram() / features.n_points - np.outer(offset, offset)
-    diagonal = np.diag_indices_from(covariance)
-    covariance[diagonal] += np.maximum(penalty, _rounding(covariance[diagonal]))
-    return positive_solver(covariance)
-
-
-class IterativeSolver:
-    """Solves ``(P.T @ P / n - offset offset.T + diag(penalty)) x = b``, b of shape (m,) or (m, k).
-
-    By conjugate gradients, preconditioned by the inverses of overlapping diagonal blocks.
-
-    Histograms that share a column count the same rows by its values: what one of them says of
-    "age = 90" all of them say, and where few points have that value their cells nearly depend on
-    one another. Conjugate gradients find these thousands of dependencies one by one. But each is
-    among cells of one value of one column. So there is a block for each such value, of all cells
-    that hold it; and one for each run of other features. The sum of their inverses (additive
-    Schwarz) is the preconditioner. Features in no block have their diagonal.
-
-    On ten columns of Adult, 24,000 cells, 41 steps do what 250 do with the main effects solved
-    exactly, and what the diagonal alone does not do in 600.
-
-    Parameters
-    ----------
-    features : FeatureBlocks
-    offset : ndarray of shape (m,)
-        What is subtracted from each row of P, or zero.
-    penalty : ndarray of shape (m,), at least 0
-        Raised to the rounding errors of the matrix, so that a sketch without noise, whose
-        features may depend on one another, gives a system that can be solved.
-    """
-
-    def __init__(self, features: FeatureBlocks, offset: NDArray, penalty: NDArray):
-        self._features, self._offset = features, offset
-        mean, variance = features.moments()
-        variance += mean**2 - offset**2
-        self._penalty = np.maximum(penalty, _rounding(variance))[:, None]
-        self._alone = 1 / (variance[:, None] + self._penalty)
-        self._inverses: list[tuple[NDArray, NDArray]] = []
-        columns = features.by_column()
-        blocks = [block[mean[block] != 0] for block in overlapping_blocks(features.feature_map)]
-        blocks = sorted((block for block in blocks if len(block)), key=len)
-        entries = np.cumsum([len(block) ** 2 for block in blocks])
-        for block in blocks[: np.searchsorted(entries, MOST_KEPT, side="right")]:
-            own = columns.take(block).gram() / features.n_points
-            own -= np.outer(offset[block], offset[block])
-            own[np.diag_indices_from(own)] += self._penalty[block, 0]
-            self._inverses.append((block, np.linalg.inv(own)))
-            self._alone[block] = 0.0
-
-    def __call__(self, right: NDArray) -> NDArray:
-        """Return x within a relative error."""
-        columns = right.reshape(len(right), -1)
-        batch = 16  # more right sides fall out of the processor's cache
-        starts = range(0, columns.shape[1], batch)
-        found = [self._solved(columns[:, s : s + batch]) for s in starts]
-        return np.hstack(found).reshape(right.shape)
-
-    def _times(self, vectors: NDArray) -> NDArray:
-        product = self._features.tdot(self._features.dot(vectors)) / self._features.n_points
-        product -= np.multiply.outer(self._offset, self._offset @ vectors)
-        return product + self._penalty * vectors
-
-    def _preconditioned(self, residual: NDArray) -> tuple[NDArray, NDArray]:
-        """Return about what solves the system for a residual, and the size of the residual."""
-        out = self._alone * residual
-        for block, inverse in self._inverses:
-            out[block] += inverse @ residual[block]
-        return out, _dots(residual, out)
-
-    def _solved(self, right: NDArray) -> NDArray:
-        """Solve for some right sides side by side: each has its own steps."""
-        goal = ROUNDING**2 * self._preconditioned(right)[1]
-        solution, size = conjugate_gradients(
-            self._times, self._preconditioned, right, goal, dot=_dots
-        )
-        short = np.flatnonzero(size > goal)
-        if len(short):
-            missed = ROUNDING * np.sqrt(np.max(size[short] / goal[short]))
-            warn_caller(
-                f"Sketch fewer columns together, or with fewer bins: the regression on "
-                f"{len(right):,} features has not converged (relative residual {missed:.1e}), and "
-                "answers may be off.",
-                ConvergenceWarning,
-            )
-        return solution
-
-
-def _dots(left: NDArray, right: NDArray) -> NDArray[np.float64]:
-    return np.einsum("ij,ij->j", left, right)
-
-
-def _rounding(diagonal: NDArray) -> float:
-    # Features reach 1, and so does what was subtracted where their variance is 0.
-    return len(diagonal) * np.finfo(np.float64).eps * max(diagonal.sum(), 1.0)
-
-
-def overlapping_blocks(feature_map: FeatureMap, largest_run: int = 512) -> list[NDArray[np.int64]]:
-    """Return the positions of the features in each block.
-
-    Features that are no cells make blocks of up to `largest_run` neighbours.
-    """
-    of_column: dict[int, list[NDArray]] = defaultdict(list)
-    blocks, start = [], 0
-    for part in feature_map.parts():
-        positions = np.arange(start, start + part.n_features)
-        start += part.n_features
-        if not isinstance(part, HistogramMap):
-            blocks += np.split(positions, range(largest_run, len(positions), largest_run))
-            continue
-        for group, place in zip(part.groups, part.row_groups(), strict=True):
-            codes = np.indices([part.n_bins[j] for j in group]).reshape(len(group), -1)
-            for j, values in zip(group, codes, strict=True):
-                of_column[j].append(np.stack([values, positions[place]]))
-    for cells in of_column.values():
-        values, positions = np.hstack(cells)
-        order = np.argsort(values, kind="stable")
-        blocks += np.split(positions[order], np.flatnonzero(np.diff(values[order])) + 1)
-    return blocks

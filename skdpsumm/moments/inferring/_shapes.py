@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -295,122 +294,134 @@ def fitted_shape(
         Whether atoms are categories, of which none tells of another.
     """
     order = np.argsort(cell_of_atom, kind="stable")
-    pieces = piece_of_atom[order]
+    pieces, cells = piece_of_atom[order], cell_of_atom[order]
     pieces = np.cumsum(np.diff(pieces, prepend=pieces[:1]) != 0)  # in the order of cells
-    counted_to = None if counted is None else Counts(*map(_summed, counted))
-    tree = _Tree(_summed(expected.masses[order]), pieces, counted_to, ends_of_range[order])
-    ends = np.searchsorted(cell_of_atom[order], np.arange(len(masses) + 1))
-    for cell, (start, end) in enumerate(pairwise(ends.tolist())):
-        rows = 0.0 if blind[cell] else max(float(masses[cell]), 0.0)
-        tree.split(start, end, rows, float(expected.places[cell]))
-    shares = np.empty(len(order))
-    shares[order] = tree.shares
-    of_count = np.zeros(len(order))
-    if is_categorical and counted is not None:
-        cells, noise = cell_of_atom[order], counted.variance[pieces]
-        found = np.minimum(noise / np.maximum(masses[cells], 1.0) ** 2, 0.25)
+    counts, variance = np.zeros((2, pieces[-1] + 1)) if counted is None else counted
+    tree = _Tree(expected.masses[order], pieces, Counts(counts, variance), ends_of_range[order])
+    rows = np.where(blind | (counted is None), 0.0, np.maximum(masses, 0.0))
+    firsts = np.searchsorted(cells, np.arange(len(masses) + 1))
+    in_order, (start, middle, end, std) = tree.split(firsts, rows, expected.places)
+    shares, of_count = np.empty(len(order)), np.zeros(len(order))
+    shares[order] = in_order
+    if is_categorical:
+        found = np.minimum(variance[pieces] / np.maximum(masses[cells], 1.0) ** 2, 0.25)
         of_count[order] = np.where(np.bincount(cells)[cells] > 1, found, 0.0)
-    nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
-    std = np.array([node[3] for node in tree.nodes])
-    std = np.where(blind[cell_of_atom[order][nodes[:, 0]]], 0.0, std)
-    cut = nodes[:, 0], nodes[:, 1], nodes[:, 2]
-    return Shape(cell_of_atom, shares, *cut, std, of_count)
+    std = np.where(blind[cells[start]], 0.0, std)
+    by_cell = np.lexsort([start, -end, cells[start]])  # the largest first, then those on its right
+    start, middle, end, std = (one[by_cell] for one in (start, middle, end, std))
+    return Shape(cell_of_atom, shares, start, middle, end, std, of_count)
 
 
 class _Tree:
-    """Divides the rows of cells among their atoms, a node after the other.
+    """Divides the rows of cells among their atoms, all nodes of a depth at once.
 
-    Atoms are in the order of cells. What is expected and what was counted are sums from the first
-    atom, or piece, on.
+    Atoms are in the order of cells. What is expected and what was counted are kept as sums from the
+    first atom, or piece, on.
     """
 
-    def __init__(
-        self, expected: Floats, pieces: Codes, counted: Counts | None, at_end: NDArray[np.bool_]
-    ):
-        self._expected, self._pieces, self._counted = expected, pieces, counted
-        self._ends_of_range, self.shares = at_end, np.zeros(len(pieces))
-        self.nodes: list[tuple[int, int, int, float]] = []
+    def __init__(self, expected: Floats, pieces: Codes, counted: Counts, at_end: NDArray[np.bool_]):
+        self._expected, self._pieces = _summed(expected), pieces
+        self._counted, self._ends_of_range = [_summed(one) for one in counted], at_end
 
-    def split(self, start: int, end: int, rows: float, places: float) -> None:
-        """Divide the rows of a cell among its atoms, from `start` to `end`."""
-        todo = [(start, end, 1.0)]
-        while todo:
-            start, end, share = todo.pop()
-            if end - start == 1:
-                self.shares[start] = share
-                continue
+    def split(
+        self, firsts: Codes, rows: Floats, places: Floats
+    ) -> tuple[Floats, tuple[NDArray, ...]]:
+        """Return the share of each atom in its cell, and all nodes.
+
+        Parameters
+        ----------
+        firsts : ndarray of int, shape (n_cells + 1,)
+            Where each cell begins, and where the last one ends.
+        rows : ndarray of shape (n_cells,)
+            Of which counts tell; 0 where they do not.
+        places : ndarray of shape (n_cells,)
+            As in `Expected`.
+
+        Returns
+        -------
+        shares : ndarray of shape (n_atoms,)
+        nodes : tuple of ndarray
+            Starts, middles and ends of the nodes, and standard deviations of shares on the left.
+        """
+        shares, nodes = np.empty(len(self._pieces)), []
+        todo: tuple[NDArray, ...] = firsts[:-1], firsts[1:], np.ones(len(rows)), rows, places
+        while len(todo[0]):
+            start, end, share = todo[:3]
+            is_atom = end - start == 1
+            shares[start[is_atom]] = share[is_atom]
+            start, end, share, rows, places = (one[~is_atom] for one in todo)
             middle = self._middle(start, end)
             left, std = self._left(start, middle, end, share, rows, places)
-            self.nodes.append((start, middle, end, std))
-            todo += [(start, middle, left), (middle, end, share - left)]
+            nodes.append((start, middle, end, std))
+            halves = (start, middle, left, rows, places), (middle, end, share - left, rows, places)
+            todo = tuple(map(np.concatenate, zip(*halves, strict=True)))
+        return shares, tuple(map(np.concatenate, zip(*nodes, strict=True)))
 
-    def _middle(self, start: int, end: int) -> int:
+    def _middle(self, start: Codes, end: Codes) -> Codes:
         """Return where to divide: between two pieces, as long as there are several.
 
         An end of the range comes first: what its count says of it must not drown in that of others.
         """
-        if self._ends_of_range[start]:
-            return start + 1
-        if self._ends_of_range[end - 1]:
-            return end - 1
         first, last = self._pieces[start], self._pieces[end - 1]
-        if first == last:
-            return (start + end) // 2
-        return int(np.searchsorted(self._pieces[start:end], (first + last + 1) // 2)) + start
+        between = np.searchsorted(self._pieces, (first + last + 1) // 2)
+        found = np.where(first == last, (start + end) // 2, between)
+        found = np.where(self._ends_of_range[end - 1], end - 1, found)
+        return np.where(self._ends_of_range[start], start + 1, found)
 
     def _left(
-        self, start: int, middle: int, end: int, share: float, rows: float, places: float
-    ) -> tuple[float, float]:
+        self, start: Codes, middle: Codes, end: Codes, share: Floats, rows: Floats, places: Floats
+    ) -> tuple[Floats, Floats]:
         """Return the share of the cell's rows that is on the left, and its standard deviation."""
-        first, cut, last = self._expected[[start, middle, end]]
+        first, cut, last = (self._expected[one] for one in (start, middle, end))
+        whole = last - first
         # Where nothing is expected, either half may have it.
-        part = float((cut - first) / (last - first)) if last - first > TINY else 0.5
+        part = np.where(whole > TINY, (cut - first) / np.maximum(whole, TINY), 0.5)
         spread = share * np.sqrt(part * (1 - part) / places)
-        at_end = bool(self._ends_of_range[start] or self._ends_of_range[end - 1])
-        told = self._counted_left(start, middle, end, share, rows)
-        if told is None:
-            return share * part, float(share / 2 if at_end else spread)
-        count, variance = told
+        at_end = self._ends_of_range[start] | self._ends_of_range[end - 1]
+        told = (self._pieces[middle] != self._pieces[middle - 1]) & (rows > 0)
+        count, variance = self._counted_left(start, middle, end, share, np.where(told, rows, 1.0))
+        count = np.where(told, count, 0.0)
         left, std = _brought_together(share * part, spread, count, variance, share, at_end)
-        return float(np.clip(left, 0.0, share)), float(min(std, share / 2))
+        left = np.where(told, np.clip(left, 0.0, share), share * part)
+        return left, np.where(told, np.minimum(std, share / 2), np.where(at_end, share / 2, spread))
 
     def _counted_left(
-        self, start: int, middle: int, end: int, share: float, rows: float
-    ) -> tuple[float, float] | None:
-        """Return the counted share on the left and its variance, None where nobody counted it."""
+        self, start: Codes, middle: Codes, end: Codes, share: Floats, rows: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the counted share on the left and its variance."""
         first, cut, last = self._pieces[start], self._pieces[middle], self._pieces[end - 1] + 1
-        if self._counted is None or cut == self._pieces[middle - 1] or rows <= 0:
-            return None
-        (left, of_left), (right, of_right) = (
-            [one[stop] - one[start] for one in self._counted]
-            for start, stop in ((first, cut), (cut, last))
-        )
+        left, of_left = (one[cut] - one[first] for one in self._counted)
+        right, of_right = (one[last] - one[cut] for one in self._counted)
         other = share * rows - right  # what is not on the right
         # Exact counts have no variance: both sides then tell the same.
-        of_left, of_right = max(of_left, TINY), max(of_right, TINY)
+        of_left, of_right = np.maximum(of_left, TINY), np.maximum(of_right, TINY)
         total = of_left + of_right
         count = (left * of_right + other * of_left) / total
         return count / rows, of_left * of_right / total / rows**2
 
 
 def _brought_together(
-    expected: float, spread: float, count: float, variance: float, share: float, at_end: bool
-) -> tuple[float, float]:
+    expected: Floats,
+    spread: Floats,
+    count: Floats,
+    variance: Floats,
+    share: Floats,
+    at_end: NDArray[np.bool_],
+) -> tuple[Floats, Floats]:
     """Return the mean and the standard deviation of what was expected and then counted.
 
     What is expected is as sure as `spread` says, or worth nothing: with a chance of 0.01, or of 0.5
     at an end of the range, where many rows may have one value. The error there is that of the
     count, as if what is expected were worth nothing: nothing else speaks against a spike.
     """
-    worthless = 0.5 if at_end else 0.01
-    chances = np.array([1 - worthless, worthless])
-    wide = np.maximum(np.square([spread, share / 2]), TINY)
-    variance = max(variance, TINY)
+    worthless = np.where(at_end, 0.5, 0.01)
+    chances = np.stack([1 - worthless, worthless])
+    wide, variance = np.maximum(np.square([spread, share / 2]), TINY), np.maximum(variance, TINY)
     total = wide + variance
     off = (count - expected) ** 2 / total
     weights = chances * np.exp(-off / 2) / np.sqrt(2 * np.pi * total) + TINY
-    weights /= weights.sum()
+    weights /= weights.sum(axis=0)
     means, variances = (expected * variance + count * wide) / total, wide * variance / total
-    mean = weights @ means
+    mean = (weights * means).sum(axis=0)
     squares = variances + (means - mean) ** 2
-    return float(mean), float(np.sqrt(squares[-1] if at_end else weights @ squares))
+    return mean, np.sqrt(np.where(at_end, squares[-1], (weights * squares).sum(axis=0)))

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
+from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel
@@ -48,6 +49,17 @@ class Counted:
         others = tuple(axis for axis, a in enumerate(self.columns) if a != j)
         counts = self.counts.sum(axis=others)
         return counts, self.std**2 * (self.counts.size // len(counts))
+
+
+def counted_columns(feature_map: FeatureMap) -> list[set[int]]:
+    """Return the columns of each histogram of the map."""
+    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
+    return [set(group) for part in histograms for group in part.groups]
+
+
+def histogram_columns(feature_map: FeatureMap) -> set[int]:
+    """Return the columns that some histogram of the map counts."""
+    return set().union(*counted_columns(feature_map))
 
 
 def counted_groups(sketch: PrivateSketch) -> list[Counted]:

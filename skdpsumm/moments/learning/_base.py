@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ..._computing import progress, warn_caller
 from ..._linear_systems import TINY
 from ..._sklearn import HasMethods, StrOptions
-from ...features._feature_maps import FeatureMap, project_to_simplex
+from ...features._feature_maps import FeatureMap
 from ...privacy._fit import columns_kept
 from ...schema._columns import Categorical, Column, Numeric
 from ...schema._reading import ReadRows, Table, beside_X, unwrap, validate_table
@@ -35,16 +35,9 @@ from .._numbers import (
 from ..asking._estimate import Estimate
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..asking._weighted import encoded
-from ..inferring._points import (
-    absent,
-    counted_columns,
-    draw_points,
-    histogram_columns,
-    maxent_points,
-    systematic,
-)
+from ..inferring._points import Points, absent, draw_points, maxent_points, systematic
 from ..inferring._regression import MomentRegression
-from ..inferring._table_model import TableModel
+from ..inferring._table_model import TableModel, counted_columns, histogram_columns
 from ._coefficients import Regression
 from ._target import TargetedPrivacy, TargetEmbedding
 
@@ -56,14 +49,16 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     """
 
     _inner: ClassVar[str] = "estimator_"
-    _of_points: ClassVar[dict[str, Any]] = {
-        "prior": [StrOptions({"auto", "uniform"})],
-        "weights": [StrOptions({"maxent", "ridge"})],
-    }
+    _of_points: ClassVar[dict[str, Any]] = {"prior": [StrOptions({"auto", "uniform"})]}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
     }
+
+    @property
+    def _regresses(self) -> bool:
+        """Whether points have the paper's weights, negative ones included, and no others."""
+        return isinstance(self.inference, Points) and self.inference.weights == "printed"
 
     @abstractmethod
     def _default_estimator(self) -> BaseEstimator:
@@ -310,7 +305,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
-        if self._points.weights != "printed":
+        if not self._regresses:
             inputs, learnt, weights = self._completed(inputs, learnt, weights)
         if parameter is None or np.allclose(weights, 1.0):
             return estimator.fit(inputs, learnt)
@@ -416,16 +411,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         own = self._points
         points = draw_points(own.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
-            if own.weights == "maxent":
+            if not self._regresses:
                 return maxent_points(sketch, points, columns, rng)
-            if own.weights == "printed":
-                means, penalty = sketch.unprojected(), own.regularization
-                ridge = MomentRegression(means, points, regularization=penalty, center=False)
-                return points, ridge.weights
-            # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
-            # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
-            ridge = MomentRegression(sketch, points, regularization="theory", center=True)
-            return points, project_to_simplex(ridge.weights)
+            means, penalty = sketch.unprojected(), own.regularization
+            ridge = MomentRegression(means, points, regularization=penalty, center=False)
+            return points, ridge.weights
 
     def _warn_of_few_points(self, n_inputs: int, out_of_reach: bool | None) -> None:
         """Warn where the weights have collapsed on few points; all of it was released before.
@@ -436,7 +426,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if worth >= POINTS_PER_INPUT * (n_inputs + 1) and not out_of_reach:
             return
         told = (
-            "Use Points(prior='auto', weights='maxent'), a sketch with a histogram of each column "
+            "Use Points(prior='auto'), a sketch with a histogram of each column "
             "(SketchUnion), more synthetic points (n_synthetic), fewer columns or a larger "
             f"epsilon. Few synthetic points match the sketch: {self.n_synthetic}"
         )

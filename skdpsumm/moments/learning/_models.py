@@ -21,9 +21,9 @@ from ..._sklearn import StrOptions
 from ...privacy import PrivacyLedger
 from ...privacy._ledger import LedgerDataset
 from ...schema._columns import Categorical, Numeric
-from ...schema._listed import class_codes, known_classes, listed_classes
 from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, as_schema
+from ...schema._values import class_codes, known_classes, listed_classes
 from ...sketches._sketchers import TableSketcher
 from .._base import of_paper
 from ..inferring._points import Points
@@ -230,7 +230,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def _check_parameters(self):
         super()._check_parameters()
-        if self._points.weights == "printed" and weight_parameter(self._unfitted) is None:
+        if self._regresses and weight_parameter(self._unfitted) is None:
             raise ValueError(
                 "Points(weights='printed') needs an estimator whose fit takes sample_weight: rows "
                 "cannot be drawn by negative weights. Take weights='maxent' or another estimator."
@@ -253,7 +253,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def _plain_estimator(self):
         # Coefficients are then known better than any release tells.
-        return LogisticRegression(C=np.inf, tol=1e-7, max_iter=10_000)
+        return LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-7, max_iter=10_000)
 
     def _describe_target(self, y):
         return Categorical(known_classes(y, self.classes).tolist())

@@ -21,6 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._computing import Kept
+from ..._linear_systems import TINY
+from ...privacy import PrivacyGuarantee
+from ...sketches._private_sketch import most_rows_of_a_unit
 from ...sketches._residuals import subsets
 from .._numbers import MOST_KEPT, N_TABLES, Floats, Group
 from ..inferring._table_model import TableModel
@@ -65,6 +68,27 @@ def white_noise(
     for key, part in sources:
         found += part * generator(key, *use).standard_normal(shape)
     return found
+
+
+def other_people(
+    rows: Floats, privacy: PrivacyGuarantee, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return by how much weights of points differ in tables of other people, (n_tables, n).
+
+    A point of weight w stands for w rows, of which another table has w and a Gaussian error of
+    variance w; all tables have as many rows. All rows that one person may have may be alike.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n,)
+        The weights, not negative.
+    privacy : PrivacyGuarantee
+        That of the release: it says how many rows a person may have.
+    rng : Generator
+    """
+    off = rng.standard_normal((N_TABLES, len(rows)))
+    off *= np.sqrt(most_rows_of_a_unit(privacy) * rows)
+    return off - rows * (off.sum(axis=1, keepdims=True) / max(rows.sum(), TINY))
 
 
 class RedrawnCounts:

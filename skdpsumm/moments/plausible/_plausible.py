@@ -41,7 +41,7 @@ from .._numbers import (
 )
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
-from ._noise import RedrawnCounts, generator
+from ._noise import RedrawnCounts, generator, other_people
 from ._places import InsideCells, Places, at_quantiles
 from ._rows import NamedRows, Rows, possible_rows
 
@@ -59,19 +59,30 @@ PRIORS = {
 }
 
 
-class SharedDraws:
-    """What is drawn once for all tables of a release. A pickle holds none of it.
+class PlausibleTables:
+    """What a release's histograms tell of a table: the model, and B tables that are as plausible.
 
     Parameters
     ----------
     model : TableModel
+
+    Attributes
+    ----------
+    n_rows : float
+        Private number of rows.
+    draws : str
+        What all that is drawn hangs on: engines with the same draw the same.
     """
 
     def __init__(self, model: TableModel):
-        self.model = model
+        self.model, self.schema, self.sketch = model, model.schema, model.sketch
+        self.n_rows, self.draws = model.n_rows, model.sketch.key
+        self._tables: dict[str, DrawnTables] = {}
+        self._anywhere = Kept(MOST_KEPT)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"model": self.model}
+    def __reduce__(self) -> tuple:
+        # Tables take much room, and come out the same when they are asked again.
+        return PlausibleTables, (self.model,)
 
     @cached_property
     def interactions(self) -> Interactions:
@@ -96,32 +107,6 @@ class SharedDraws:
 
     def _rounded(self, n: int, use: str) -> Codes:
         return self.model.model.rounded(n, generator(self.model.sketch.key, use))
-
-
-class PlausibleTables:
-    """What a release's histograms tell of a table: the model, and B tables that are as plausible.
-
-    Parameters
-    ----------
-    model : TableModel
-
-    Attributes
-    ----------
-    n_rows : float
-        Private number of rows.
-    draws : str
-        What all that is drawn hangs on: engines with the same draw the same.
-    """
-
-    def __init__(self, model: TableModel):
-        self.model, self.schema, self.sketch = model, model.schema, model.sketch
-        self.n_rows, self.draws = model.n_rows, model.sketch.key
-        self._drawn: dict[str, DrawnTables] = {}
-        self.shared, self._anywhere = SharedDraws(model), Kept(MOST_KEPT)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Tables take much room, and come out the same when they are asked again.
-        return self.__dict__ | {"_drawn": {}}
 
     def rows(
         self,
@@ -159,9 +144,9 @@ class PlausibleTables:
 
     def tables_of(self, covers: str) -> DrawnTables:
         """Return the tables that an interval covers; what they draw is kept."""
-        if covers not in self._drawn:
-            self._drawn[covers] = DrawnTables(self.shared, PRIORS[covers])
-        return self._drawn[covers]
+        if covers not in self._tables:
+            self._tables[covers] = DrawnTables(self, PRIORS[covers])
+        return self._tables[covers]
 
     def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
         """Return the model's covariances of all pairs of numbers that nobody counted together.
@@ -220,13 +205,14 @@ class DrawnTables:
 
     Parameters
     ----------
-    shared : SharedDraws
+    engine : PlausibleTables
+        What it has drawn once serves all of its tables.
     priors : sequence of {"noise", "uncounted", "places", "sampling"}
         Of none there is the model alone.
     """
 
-    def __init__(self, shared: SharedDraws, priors: Sequence[str]):
-        self._shared, self.model, self.priors = shared, shared.model, frozenset(priors)
+    def __init__(self, engine: PlausibleTables, priors: Sequence[str]):
+        self._engine, self.model, self.priors = engine, engine.model, frozenset(priors)
         self.n_tables = N_TABLES if self.priors else 0
         self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
 
@@ -250,7 +236,7 @@ class DrawnTables:
             return own[None]
         if self.model.model.residuals.covers(group):
             counts = self.model.model.residuals.marginal(group)[None]
-            drawn = self._shared.redrawn.table(group) if NOISE in self.priors else counts
+            drawn = self._engine.redrawn.table(group) if NOISE in self.priors else counts
             drawn = np.repeat(drawn, self.n_tables // len(drawn), axis=0)
             drawn += self._other_people(group)
             drawn = np.where(self.model.model.possible(group), drawn, 0.0)
@@ -264,13 +250,12 @@ class DrawnTables:
     def _other_people(self, group: Group) -> Any:
         """Return by how much tables of other people differ, in the cells of some columns.
 
-        It is a bootstrap of points of the model. A point of weight w stands for w rows, of which
-        another table has w and a Gaussian error of variance w; all tables have as many rows. So it
-        is one draw for all columns, and hangs on the rows of the table and not of the points.
+        It is a bootstrap of points of the model (`other_people`). So it is one draw for all
+        columns, and hangs on the rows of the table and not of the points.
         """
         if SAMPLING not in self.priors:
             return 0.0
-        codes, base = self._shared.points
+        codes, base = self._engine.points
         sizes = [self.model.sizes[a] for a in group]
         place = np.ravel_multi_index([codes[:, a] for a in group], sizes)
         n_cells = math.prod(sizes)
@@ -284,11 +269,7 @@ class DrawnTables:
 
     def _people(self, own: Floats, *use: object) -> Floats:
         """Return by how much weights of points differ in tables of other people."""
-        # All rows that one person may have may be alike.
-        alike = float(most_rows_of_a_unit(self.model.sketch.privacy))
-        off = self._stream("people", *use).standard_normal((self.n_tables, len(own)))
-        off *= np.sqrt(alike * own)
-        return off - own * (off.sum(axis=1, keepdims=True) / own.sum())
+        return other_people(own, self.model.sketch.privacy, self._stream("people", *use))
 
     def _uncounted(self, group: Group, own: Floats) -> Floats:
         """Return the model's cells, moved to what their counted parts are, with interactions."""
@@ -318,7 +299,7 @@ class DrawnTables:
         """Return the interaction of a part of a group in all of its cells, in shares of rows."""
         found = self._kept.get(
             ("interaction", part),
-            lambda: self._shared.interactions.drawn(part, self.n_tables, self._stream),
+            lambda: self._engine.interactions.drawn(part, self.n_tables, self._stream),
         )
         for k, a in enumerate(group):
             if a not in part:
@@ -437,7 +418,7 @@ class DrawnTables:
 
     def _points(self, columns: Group, *, empty: bool = True) -> Rows:
         """Return rows drawn from the model's tree, with weights that follow each table's counts."""
-        return self._rows_of_points(columns, *self._shared.points, empty=empty)
+        return self._rows_of_points(columns, *self._engine.points, empty=empty)
 
     def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
         """Return points of which many meet a condition that hardly one of the pool meets.
@@ -445,10 +426,10 @@ class DrawnTables:
         More are drawn from the model, and from anywhere, as one row of the table may be anywhere:
         so what noise says of a cell that the model has empty is heard.
         """
-        codes, base = self._shared.points
+        codes, base = self._engine.points
         rng, n = self._stream("about", columns), len(codes)
         met = meets(pool)[:n]  # beyond these are the points of empty cells
-        drawn = self._shared.more_points
+        drawn = self._engine.more_points
         more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
         anywhere = {j: rng.integers(self.model.sizes[j], size=ROWS_OF_MODEL) for j in columns}
         found = np.flatnonzero(meets(self._valued(anywhere, rng)))
@@ -559,7 +540,7 @@ class DrawnTables:
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""
         white = self._stream("beyond", *use).standard_normal((self.n_tables, len(base)), np.float32)
-        return white * (self._shared.interactions.beyond * np.sqrt(base.sum() * base))
+        return white * (self._engine.interactions.beyond * np.sqrt(base.sum() * base))
 
     def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
         """Let rows of plausible tables fall by chance inside their cells.

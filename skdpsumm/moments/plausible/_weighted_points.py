@@ -23,16 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._linear_systems import TINY
 from ...schema._cells import N_EVEN
 from ...schema._schema import TableSchema
-from ...sketches._private_sketch import most_rows_of_a_unit
 from ...sketches._rounding import evenly, in_order
 from .._numbers import N_TABLES, Floats
-from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression, Shift
-from ..inferring._table_model import TableModel
-from ._noise import coins, generator, white_noise
+from ..inferring._table_model import TableModel, histogram_columns
+from ._noise import coins, generator, other_people, white_noise
 from ._places import at_quantiles
 from ._plausible import NOISE, PLACES, PRIORS, SAMPLING, UNCOUNTED, PlausibleTables
 from ._rows import NamedRows, Rows, column_of
@@ -62,7 +59,7 @@ class PlausiblePoints:
         self._regression, self.shift, self.schema = regression, shift, schema
         # What histograms do not tell of columns together may be as much as of pairs that they tell.
         self._counted = None if of_histograms is None else PlausibleTables(of_histograms)
-        phi = 0.0 if self._counted is None else self._counted.shared.interactions.of_pair
+        phi = 0.0 if self._counted is None else self._counted.interactions.of_pair
         self._square = max(shift.of_residuals, phi**2)
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
@@ -160,12 +157,8 @@ class PlausiblePoints:
         if UNCOUNTED in priors:
             drawn = drawn + self._unexplained
         if SAMPLING in priors:
-            there = np.maximum(own, 0.0)
-            alike = most_rows_of_a_unit(self.sketch.privacy)
-            rng = self._stream("population")
-            off = rng.standard_normal((N_TABLES, own.shape[1])) * np.sqrt(alike * there)
-            off -= there * (off.sum(axis=1, keepdims=True) / max(there.sum(), TINY))
-            drawn = drawn + off
+            there, rng = np.maximum(own[0], 0.0), self._stream("population")
+            drawn = drawn + other_people(there, self.sketch.privacy, rng)
         return np.concatenate([own, drawn])
 
     @cached_property
