@@ -91,7 +91,7 @@ class PrivacyLedger:
     """A cap on the privacy that releases spend together, and a record of what each has spent.
 
     Give the same ledger to every estimator that sees the data. A fit charges it before anything is
-    computed. If the cap cannot hold the charge, the fit is refused with `BudgetExceededError`.
+    released. If the cap cannot hold the charge, the fit is refused with `BudgetExceededError`.
     ``clone`` keeps the ledger's identity, so every fit of a search or a cross-validation is
     counted. Sending it to another process keeps the identity if the ledger has a `path`. At the
     second such fit, a `BudgetWarning` tells the price of many.
