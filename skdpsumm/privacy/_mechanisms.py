@@ -44,6 +44,8 @@ LARGEST_COST = 1e30
 # Lists and dicts in one another in a description. `compose` and `parallel` make costs of 5 levels;
 # each composition in a composition has two more, and takes twice as long.
 DEEPEST_COST = 16
+# The largest `GaussianDP.log_ratio`, which is about 1e-12: the exponential of more is no number.
+LARGEST_LOG_RATIO = 100.0
 # Epsilons are reported from above: brentq stops within this of the root.
 _EPSILON_TOLERANCE = 1e-12
 _LARGEST_LOG_OF_FLOAT = 700.0
@@ -354,6 +356,17 @@ class NearIdeal(Mechanism):
     @property
     def _told_slack(self) -> str:
         return f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}" * any(self.slack)
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
+        mechanism = super().from_fields(fields, **made)
+        log_ratio, tail = mechanism.slack
+        if tail > 1 or log_ratio > LARGEST_LOG_RATIO:
+            raise ValueError(
+                f"tail, a probability, must be at most 1, and log_ratio at most "
+                f"{LARGEST_LOG_RATIO:g}; got {tail!r} and {log_ratio!r}."
+            )
+        return mechanism
 
 
 @dataclass(frozen=True, repr=False)

@@ -71,7 +71,7 @@ def white_noise(
 
 
 def other_people(
-    rows: Floats, privacy: PrivacyGuarantee, rng: np.random.Generator
+    rows: Floats, privacy: PrivacyGuarantee, rng: np.random.Generator, n_tables: int = N_TABLES
 ) -> NDArray[np.float64]:
     """Return by how much weights of points differ in tables of other people, (n_tables, n).
 
@@ -85,8 +85,9 @@ def other_people(
     privacy : PrivacyGuarantee
         That of the release: it says how many rows a person may have.
     rng : Generator
+    n_tables : int, default=N_TABLES
     """
-    off = rng.standard_normal((N_TABLES, len(rows)))
+    off = rng.standard_normal((n_tables, len(rows)))
     off *= np.sqrt(most_rows_of_a_unit(privacy) * rows)
     return off - rows * (off.sum(axis=1, keepdims=True) / max(rows.sum(), TINY))
 

@@ -269,7 +269,8 @@ class DrawnTables:
 
     def _people(self, own: Floats, *use: object) -> Floats:
         """Return by how much weights of points differ in tables of other people."""
-        return other_people(own, self.model.sketch.privacy, self._stream("people", *use))
+        stream = self._stream("people", *use)
+        return other_people(own, self.model.sketch.privacy, stream, self.n_tables)
 
     def _uncounted(self, group: Group, own: Floats) -> Floats:
         """Return the model's cells, moved to what their counted parts are, with interactions."""
