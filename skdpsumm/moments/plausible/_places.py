@@ -606,7 +606,7 @@ class InsideCells:
         for (a, of_a), (b, of_b) in self._along:
             between = (u[a] + u[b]) % 1.0  # even, and independent of either
             u[b] = self._coupled(b, of_b, u[b], between, block)
-            # Of two that both went along with what the other one was, each would take its place.
+            # If both went along with what the other was before, each would take the other's place.
             u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
         for k in self.loose:
             slope = np.zeros_like(u[k])
