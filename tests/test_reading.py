@@ -7,7 +7,6 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -374,6 +373,7 @@ def test_rows_of_any_sequence_are_read_cell_by_cell(rows):
 
 def test_an_array_of_another_library_is_read_as_numpy_does():
     rows = np.arange(6.0).reshape(3, 2)
+    pa = pytest.importorskip("pyarrow")
     assert validate_table(NoEstimator(), pa.Tensor.from_numpy(rows)).tolist() == rows.tolist()
 
 
