@@ -352,13 +352,12 @@ def test_sums_of_histograms_are_those_of_the_matrix(monkeypatch):
     assert np.array_equal(feature_map.grid_sums(X[:0]), np.zeros(feature_map.n_features))
 
 
-@pytest.mark.parametrize(("most", "expected"), [(40, [10] * 30), (2**19, [300])])
+@pytest.mark.parametrize(("most", "expected"), [(40, [10] * 30), (2**22, [300])])
 def test_hashes_are_counted_a_few_rows_at_a_time(monkeypatch, most, expected):
     """So that codes fill no memory, however many hashes there are."""
     feature_map, X = random_map("race"), np.random.default_rng(0).uniform(-1, 1, (300, 3))
     sums, seen, codes_of = feature_map.grid_sums(X), [], _feature_maps._engine.race_codes
-    monkeypatch.setattr(_feature_maps, "_CODES_COUNTED_AT_ONCE", most)
-    monkeypatch.setattr(_feature_maps, "_FEWEST_ROWS_COUNTED", 1)
+    monkeypatch.setattr(_feature_maps, "_ENTRIES_PER_BLOCK", most)
 
     def race_codes(X, *hashes):
         seen.append(len(X))

@@ -48,7 +48,6 @@ from ..moments import M2MClassifier, M2MEstimator
 from ..moments.asking._weighted import Axis
 from ..privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
 from ..privacy._fit import PrivateFit, estimator
-from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import MOST_LIFTED, TOO_LARGE, Block, IntegerNoise
 from ..schema._columns import read_cells
 from ..schema._groups import Groups
@@ -142,7 +141,7 @@ def compare(
     groups: Any = None,
     bins: Any = 10,
     target: int | str | None = None,
-    ledger: PrivacyLedger | LedgerDataset | None = None,
+    ledger: PrivacyLedger | None = None,
 ) -> Comparison:
     """Say how good a release is: hold it beside the private table, on a budget of its own.
 

@@ -33,8 +33,6 @@ MOST_FEATURES = 2**26
 # Codes of a column are then 128 KiB: those of some columns stay in the caches of a processor.
 _ROWS_SUMMED_AT_ONCE = 2**14
 _ENTRIES_PER_BLOCK = 2**22
-# Codes of hashes that are counted at once: 2 MiB, of the caches. Fewer rows would cost more calls.
-_CODES_COUNTED_AT_ONCE, _FEWEST_ROWS_COUNTED = 2**19, 512
 
 
 class FeatureMap(ABC):
@@ -595,7 +593,7 @@ class RACEMap(OneHotMap):
 
     def counts(self, X: NDArray) -> NDArray[np.int64]:
         encoded, total = self._encode(X), np.zeros(self.n_features, np.int64)
-        step = max(_FEWEST_ROWS_COUNTED, _CODES_COUNTED_AT_ONCE // len(self.offsets))
+        step = max(1, _ENTRIES_PER_BLOCK // len(self.offsets))
         for start in range(0, len(encoded), step):
             rows = encoded[start : start + step]
             codes = _engine.race_codes(rows, self.projections, self.offsets, self.n_buckets)

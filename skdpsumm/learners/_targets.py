@@ -15,7 +15,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..privacy import PrivacyLedger
-from ..privacy._ledger import LedgerDataset
 from ..schema._schema import SchemaLike
 from ..schema._values import class_codes, known_classes, public_interval
 from ._base import BaseKernelLearner
@@ -119,7 +118,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
     ):
         self.schema = schema
         self.epsilon = epsilon
@@ -248,7 +247,7 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
     ):
         self.schema = schema
         self.epsilon = epsilon

@@ -64,7 +64,6 @@ from .._html import some_of
 from .._sklearn import Interval
 from ..privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger
 from ..privacy._fit import FOUND, PrivateFit
-from ..privacy._ledger import LedgerDataset
 from ..privacy._mechanisms import GaussianDP, Mechanism, NewValuesDP
 from ..privacy._noise import (
     DRAWN_AT_ONCE,
@@ -242,7 +241,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         delta: float = 1e-6,
         adjacency: str = "add_remove",
         max_rows_per_group: int | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
     ):
         self.kinds = kinds
         self.epsilon = epsilon

@@ -16,7 +16,6 @@ from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._filter import StepBudget
 from ..privacy._fit import columns_kept
-from ..privacy._ledger import LedgerDataset
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import TOO_LARGE
 from ..schema._reading import Table, is_frame, some_rows
@@ -170,7 +169,7 @@ class AdaptiveSketcher(TableSketcher):
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
         verbose: int = 0,
     ):
         self.schema = schema

@@ -32,7 +32,6 @@ from ..features._feature_maps import (
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._fit import PrivateFit, columns_kept, own_clone
-from ..privacy._ledger import LedgerDataset
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import Block, IntegerNoise, nominal_mechanism
 from ..schema._columns import Numeric
@@ -419,7 +418,7 @@ class RFFSketcher(BaseSketcher):
         max_rows_per_group: int | str | None = None,
         denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
         verbose: int = 0,
     ):
         self.schema = schema
@@ -556,7 +555,7 @@ class RACESketcher(BaseSketcher):
         max_rows_per_group: int | str | None = None,
         denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
         verbose: int = 0,
     ):
         self.schema = schema
@@ -702,7 +701,7 @@ class HistogramSketcher(BaseSketcher):
         max_rows_per_group: int | str | None = None,
         denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
         verbose: int = 0,
     ):
         self.schema = schema

@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 from ..features._feature_maps import UnionMap
 from ..privacy import PrivacyLedger
 from ..privacy._fit import own_clone
-from ..privacy._ledger import LedgerDataset
 from ..schema._schema import SchemaLike
 from ._sketchers import BaseSketcher
 
@@ -122,7 +121,7 @@ class SketchUnion(BaseSketcher):
         max_rows_per_group: int | str | None = None,
         denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
         verbose: int = 0,
     ):
         self.sketchers = sketchers

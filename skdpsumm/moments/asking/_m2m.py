@@ -16,7 +16,6 @@ from ..._computing import progress
 from ..._dask import check_columns
 from ...privacy import PrivacyLedger
 from ...privacy._fit import columns_kept
-from ...privacy._ledger import LedgerDataset
 from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
@@ -142,7 +141,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         inference: str | Points = "auto",
         n_synthetic: int = 100_000,
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
         verbose: int = 0,
     ):
         self.schema = schema

@@ -19,7 +19,6 @@ from ..._computing import silence
 from ..._delegation import inner_has
 from ..._sklearn import StrOptions
 from ...privacy import PrivacyLedger
-from ...privacy._ledger import LedgerDataset
 from ...schema._columns import Categorical, Numeric
 from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, as_schema
@@ -167,7 +166,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         inference: str | Points = "auto",
         n_synthetic: int = 100_000,
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
         verbose: int = 0,
     ):
         self.schema = schema
@@ -420,7 +419,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         inference: str | Points = "auto",
         n_synthetic: int = 100_000,
         random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
+        ledger: PrivacyLedger | None = None,
         verbose: int = 0,
     ):
         self.schema = schema
