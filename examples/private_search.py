@@ -25,7 +25,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import ParameterGrid, train_test_split
 
 from skdpsumm import PrivateSearchCV, TDILClassifier
-from skdpsumm.model_selection._stopping import plan_runs, stopping
+from skdpsumm.model_selection._candidate import plan_runs, stopping
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._mechanisms import gdp_epsilon
 

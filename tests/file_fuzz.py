@@ -28,7 +28,7 @@ from skdpsumm.features._feature_maps import GRID
 from skdpsumm.moments.inferring._points import maxent_points
 from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.sketches import PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
-from skdpsumm.sketches._file import sealed
+from skdpsumm.sketches._private_sketch import sealed
 
 SECONDS_PER_MUTANT = 3  # which is several times the mean
 SECONDS_TO_START = 120  # and for the first call of a compiled engine

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import skdpsumm
-from skdpsumm.features._engine import check_engine
+from skdpsumm.features._feature_maps import check_engine
 from skdpsumm.learners import TDILClassifier
 from skdpsumm.model_selection import PrivateSearchCV
 from skdpsumm.moments import M2MClassifier, M2MEstimator

@@ -280,7 +280,7 @@ PLANTED = {
             "exact = self._rows.gradient(descent.weights)\n                self._drawn = self._noisy(step, exact) - exact if step == first else self._drawn\n                descent.step((exact + self._drawn) * self._grid)"),
     ],
     "tests/test_private_search.py::test_noise_of_the_score": [
-        ("search_priced_as_one_run", "skdpsumm/model_selection/_stopping.py",
+        ("search_priced_as_one_run", "skdpsumm/model_selection/_candidate.py",
             "part = math.exp(brentq(excess, -60.0, 0.0, xtol=1e-14)) * (1 - _DISTANCE_FROM_ROOT)", "part = 1.0"),
         ("search_score_with_half_the_noise", "skdpsumm/model_selection/_run.py",
             "IntegerNoise([block], epsilon=self.plan.epsilon, delta=self.plan.delta)",

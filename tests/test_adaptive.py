@@ -14,9 +14,8 @@ from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.schema import Categorical, Numeric, TableSchema, _reading
 from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, RFFSketcher, _adaptive, _steps
-from skdpsumm.sketches._bins import N_BINS, find_bins, joined_categories
 from skdpsumm.sketches._residuals import Marginal, Residuals
-from skdpsumm.sketches._steps import Design, variance_left
+from skdpsumm.sketches._steps import N_BINS, Design, find_bins, joined_categories, variance_left
 
 pytestmark = pytest.mark.simulated(0)
 

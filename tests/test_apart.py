@@ -19,7 +19,7 @@ from skdpsumm.schema import Categorical, Date, Numeric, TableSchema
 from skdpsumm.schema._schema import public_points
 from skdpsumm.schema._sparse import SparseRows
 from skdpsumm.sketches import PrivateSketch, RFFSketcher
-from skdpsumm.sketches._file import VERSION
+from skdpsumm.sketches._private_sketch import VERSION
 
 AGE, SEX, JOB = Numeric(17, 90, step=1), Categorical(["f", "m"]), Categorical(list("abcd"))
 SCHEMAS = {

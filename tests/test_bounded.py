@@ -18,9 +18,14 @@ from skdpsumm.features._feature_maps import MOST_FEATURES, FourierMap
 from skdpsumm.privacy import PrivacyGuarantee, PureDP
 from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.schema._schema import schema_of
-from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch, RFFSketcher, _file
-from skdpsumm.sketches._file import sealed
-from skdpsumm.sketches._private_sketch import check_consistent
+from skdpsumm.sketches import (
+    AdaptiveSketcher,
+    HistogramSketcher,
+    PrivateSketch,
+    RFFSketcher,
+    _private_sketch,
+)
+from skdpsumm.sketches._private_sketch import check_consistent, sealed
 from skdpsumm.sketches._steps import largest_state
 
 JSON = st.recursive(
@@ -201,15 +206,15 @@ def described(descr="'|u1'", order="False", shape="(1,)", more=""):
 def test_no_other_head_of_an_array_is_read(octets, monkeypatch):
     """Numpy's own reader takes 62 ms for a literal of Python 2 with comments."""
     monkeypatch.setattr(np.lib.format, "read_array", None)
-    assert _file.read_npy(head(described(), b"x")) == ord("x")
-    refused("The bytes are not", _file.read_npy, octets)
+    assert _private_sketch.read_npy(head(described(), b"x")) == ord("x")
+    refused("The bytes are not", _private_sketch.read_npy, octets)
 
 
 def test_files_hold_the_largest_map():
     text, privacy = {"kind": "x"}, PrivacyGuarantee(PureDP(1.0))
-    _file.check_fits(text, {}, MOST_FEATURES, privacy)
+    _private_sketch.check_fits(text, {}, MOST_FEATURES, privacy)
     with pytest.raises(ValueError, match=r"No file could hold the sketch: It has 1,2.* bytes"):
-        _file.check_fits(text, {}, 75_000_000, privacy)
+        _private_sketch.check_fits(text, {}, 75_000_000, privacy)
 
 
 EMOJI = "\U0001f600"
@@ -230,7 +235,7 @@ def test_what_no_file_can_hold_is_not_paid_for(name, kind, unpaid):
 
 
 def test_more_bytes_than_a_file_holds_are_not_paid_for(monkeypatch, unpaid):
-    monkeypatch.setattr(_file, "LARGEST_FILE", 2**26)
+    monkeypatch.setattr(_private_sketch, "LARGEST_FILE", 2**26)
     sketcher = RFFSketcher((0, 1), n_components=2**21, gamma=1.0, ledger=unpaid)
     refused(r"No file could hold the sketch: It has", sketcher.fit, np.full((3, 4), 0.5))
 

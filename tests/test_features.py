@@ -11,7 +11,7 @@ from refusals import refused
 from scipy.optimize import brentq
 
 from skdpsumm import Categorical, Numeric, TableSchema
-from skdpsumm.features import _engine, _feature_maps, _histogram
+from skdpsumm.features import _feature_maps, _histogram
 from skdpsumm.features._feature_maps import GRID, FourierMap, RACEMap, UnionMap, project_to_simplex
 from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.summaries._mmd import Embedding
@@ -101,7 +101,7 @@ def test_no_pair_of_rows_exceeds_the_sensitivity(rows, seed):
 
 def angles_of(codes):
     """Return rows of one column whose angles are these, of all that numpy's engine knows."""
-    return 2 * np.pi / _engine.N_ANGLES * np.asarray(codes, float)[:, None]
+    return 2 * np.pi / _feature_maps.N_ANGLES * np.asarray(codes, float)[:, None]
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def longest():
 
     In grid units above the circle, with the angles of the rows that reach it.
     """
-    points = _engine._grid_points().T.astype(float)
+    points = _feature_maps._grid_points().T.astype(float)
     found = {}
     for name, steps in {"row": [0], "mean": range(1, 12)}.items():
         # A mean is rounded to whole units once more, half a unit to the even one.
@@ -138,7 +138,7 @@ def test_the_claimed_rounding_is_reached_and_not_passed(longest, kind, adjacency
 
     moved, n_moved = sums(codes), 1
     if adjacency == "replace_one":  # by what lies opposite
-        moved, n_moved = moved - sums(np.array(codes) + _engine.N_ANGLES // 2), 2
+        moved, n_moved = moved - sums(np.array(codes) + _feature_maps.N_ANGLES // 2), 2
     (l1, l2), (most_l1, most_l2) = norms(moved), claim
     circle = n_moved * math.sqrt(pairs) * GRID
     assert l2 - circle == pytest.approx(n_moved * math.sqrt(pairs) * excess, rel=1e-6)
@@ -356,14 +356,14 @@ def test_sums_of_histograms_are_those_of_the_matrix(monkeypatch):
 def test_hashes_are_counted_a_few_rows_at_a_time(monkeypatch, most, expected):
     """So that codes fill no memory, however many hashes there are."""
     feature_map, X = random_map("race"), np.random.default_rng(0).uniform(-1, 1, (300, 3))
-    sums, seen, codes_of = feature_map.grid_sums(X), [], _feature_maps._engine.race_codes
+    sums, seen, codes_of = feature_map.grid_sums(X), [], _feature_maps.race_codes
     monkeypatch.setattr(_feature_maps, "_ENTRIES_PER_BLOCK", most)
 
     def race_codes(X, *hashes):
         seen.append(len(X))
         return codes_of(X, *hashes)
 
-    monkeypatch.setattr(_feature_maps._engine, "race_codes", race_codes)
+    monkeypatch.setattr(_feature_maps, "race_codes", race_codes)
     assert np.array_equal(feature_map.grid_sums(X), sums)
     assert seen == expected
 

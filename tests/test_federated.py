@@ -51,7 +51,7 @@ from skdpsumm.federated._wire import decode, describe, encode, message_of, quest
 from skdpsumm.privacy import _noise
 from skdpsumm.privacy._noise import drawing_from
 from skdpsumm.schema._reading import Table
-from skdpsumm.sketches._file import sealed
+from skdpsumm.sketches._private_sketch import sealed
 from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 

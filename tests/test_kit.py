@@ -20,7 +20,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from skdpsumm import Categorical, Date, Numeric, PINPClassifier, PrivateSearchCV, TDDLClassifier
 from skdpsumm.audit import check_private_estimator, worst_case_neighbours
 from skdpsumm.learners import ExponentialMechanism, SoftHinge, TDILClassifier, TDILRegressor
-from skdpsumm.model_selection._stopping import plan_runs, stopping
+from skdpsumm.model_selection._candidate import plan_runs, stopping
 from skdpsumm.privacy import PrivacyLedger, _noise
 from skdpsumm.privacy._mechanisms import mechanism_from_dict
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _steps

@@ -12,7 +12,7 @@ from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.moments import M2MEstimator
 from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch
-from skdpsumm.sketches._file import packed, sealed
+from skdpsumm.sketches._private_sketch import packed, sealed
 
 SCHEMA = TableSchema(
     [

@@ -28,7 +28,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from threadpoolctl import threadpool_info
 
 from skdpsumm import PINPClassifier, PublicVectorizer, TDILClassifier
-from skdpsumm.features import _engine
+from skdpsumm.features import _feature_maps
 from skdpsumm.learners.erm import _kernel_space
 from skdpsumm.learners.erm._feature_space import FeatureSpace, fitted_alone
 
@@ -116,14 +116,14 @@ def check_all():
         check(space.features, rows, name)
     for engine, dtype in product(ENGINES, (np.float64, np.float32)):
         check(partial(codes, engine, dtype), on_planes(PLANES.T), engine)
-    check(lambda X: _engine.fourier_grid(X, PLANES), ROWS, "grid")
+    check(lambda X: _feature_maps.fourier_grid(X, PLANES), ROWS, "grid")
 
 
 def codes(engine, dtype, X):
     with np.errstate(over="ignore"):  # of the cast
         X = np.ascontiguousarray(X, dtype)
     with patch.dict(os.environ, SKDPSUMM_ENGINE=engine):
-        return _engine.race_codes(X, PLANES, np.zeros(BITS), 4)
+        return _feature_maps.race_codes(X, PLANES, np.zeros(BITS), 4)
 
 
 def test_no_row_moves_another():

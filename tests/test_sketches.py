@@ -19,8 +19,8 @@ from refusals import refused
 
 from skdpsumm import AdaptiveSketcher, HistogramSketcher, Numeric, PrivacyLedger, TableSchema
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.sketches import PrivateSketch, RACESketcher, RFFSketcher, SketchUnion, _file
-from skdpsumm.sketches._file import VERSION, sealed
+from skdpsumm.sketches import PrivateSketch, RACESketcher, RFFSketcher, SketchUnion, _private_sketch
+from skdpsumm.sketches._private_sketch import VERSION, sealed
 
 X3 = np.random.default_rng(0).uniform(size=(60, 3))
 
@@ -344,7 +344,7 @@ def test_a_file_of_another_version_is_refused_with_advice(file, step, advice):
 def test_any_changed_byte_is_told_before_a_file_is_read(file, monkeypatch):
     """The frame and the header, too: nothing is unpacked or parsed."""
     whole = file.read_bytes()
-    monkeypatch.setattr(_file, "read_json", None)
+    monkeypatch.setattr(_private_sketch, "read_json", None)
     for place in [*range(0, len(whole), 97), *range(len(whole) - 90, len(whole))]:
         broken = bytearray(whole)
         broken[place] ^= 1

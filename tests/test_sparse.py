@@ -12,7 +12,7 @@ from sklearn.random_projection import SparseRandomProjection
 from sklearn.utils import get_tags
 
 from skdpsumm import AdaptiveSketcher, Numeric, PINPClassifier, PINPRegressor, PrivateSearchCV
-from skdpsumm.features._engine import ExactProduct
+from skdpsumm.features._feature_maps import ExactProduct
 from skdpsumm.learners import GradientDescent, TDDLClassifier, TDILClassifier, TDILRegressor
 from skdpsumm.learners.erm._feature_space import MOST_SOLVED, FeatureSpace
 from skdpsumm.learners.mechanisms._gradient import IntegerRows

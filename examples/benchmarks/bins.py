@@ -25,7 +25,7 @@ Prints for each table and epsilon, as means of the seeds: the total variation of
 (tv1) and of 24 pairs (tv2) at round cuts, that of 24 pairs at cuts on ranks, which nobody chose (q;
 the numbers at 10, 25, 50, 75 and 90 per cent), the mean error of means (relative), and the AUC of
 logistic regression with the label named (auc). Noise has fixed seeds. ``--set`` sets constants of
-``skdpsumm.schema._cells``, ``skdpsumm.sketches._bins`` or ``skdpsumm.sketches._steps`` first. Some
+``skdpsumm.schema._cells``, ``skdpsumm.sketches._steps`` or ``skdpsumm.sketches._steps`` first. Some
 20 CPU seconds a seed.
 """
 

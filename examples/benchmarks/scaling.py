@@ -30,7 +30,7 @@ import numpy as np
 import psutil
 
 from skdpsumm import RFFSketcher, _dask
-from skdpsumm.features import _engine
+from skdpsumm.features import _feature_maps as _engine
 from skdpsumm.sketches import _partitions
 
 COLUMNS = 10

@@ -21,7 +21,7 @@ from sklearn.kernel_approximation import RBFSampler
 from threadpoolctl import threadpool_limits
 
 from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher
-from skdpsumm.features import _engine
+from skdpsumm.features import _feature_maps as _engine
 
 
 def median_times(tasks, repeats):

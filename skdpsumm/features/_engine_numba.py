@@ -1,4 +1,4 @@
-"""The loops that numba compiles; `_engine` calls them.
+"""The loops that numba compiles; `_feature_maps` calls them.
 
 Without fastmath, each addition and multiplication below is one correctly rounded operation, in the
 order written: the compiler may run rows side by side, but neither fuse nor reorder the arithmetic
@@ -13,7 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from ._engine import LARGEST_CELL
+from ._feature_maps import LARGEST_CELL
 
 # Minimax polynomials in t**2, |t| <= 1/2: 256 sin(pi t) / t and 256 cos(pi t). Rounded to float32
 # one coefficient after the other, the rest refitted each time.

@@ -32,7 +32,7 @@ from .._computing import one_blas_thread, silence
 from ..schema._reading import rows_of
 from ..schema._sparse import SparseRows
 from ..schema._vectorizer import PublicVectorizer
-from ._engine import ExactProduct
+from ._feature_maps import ExactProduct
 
 # A block has this many rows, or 2**18 entries where sparse rows are made dense.
 _ROWS_MAPPED_AT_ONCE = 4096

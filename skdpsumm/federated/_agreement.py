@@ -17,7 +17,7 @@ from .._sklearn import check_params
 from ..schema._files import read_toml
 from ..schema._schema import TableSchema, as_schema, first_difference
 from ..sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
-from ..sketches._file import packed
+from ..sketches._private_sketch import packed
 from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher
 from ..summaries._curator import shares_of
 from ..summaries._mmd import Embedding

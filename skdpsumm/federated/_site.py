@@ -17,7 +17,7 @@ from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
 from ..privacy._noise import load_noise
 from ..sketches import PrivateSketch
-from ..sketches._file import packed
+from ..sketches._private_sketch import packed
 from ..summaries import DataOwner
 from . import _files
 from ._agreement import CURATOR, Agreement

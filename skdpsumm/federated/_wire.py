@@ -11,7 +11,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, RecordDict
 
 from .._bounded import read_json
-from ..sketches._file import arrays_of, checked, packed
+from ..sketches._private_sketch import arrays_of, checked, packed
 from ..summaries._protocol import ProposeRows, Rows
 from ._agreement import Agreement
 from ._grants import Refusal

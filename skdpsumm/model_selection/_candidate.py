@@ -3,6 +3,14 @@
 Its last step, the learner, is the only one that reads private rows. The steps before it in a
 pipeline are on a short list. They learn nothing from rows, and map each row by itself: a private
 row must not move what another row becomes, not by a last bit (see `features._row_alone`).
+
+*The table as all candidates meet it.* A row must not decide how another one is read: one that is
+missing makes floats of a column of integers, a name makes objects of it. So every cell is read by
+itself, through the schema, and written down in a type that the schema alone decides: float64, or
+objects for words. Without a schema all cells are finite numbers, in float64.
+
+*What a search and its base runs cost* is in `plan_runs`; the theorem on the best of a random number
+of private runs is in `skdpsumm.privacy._best_of`.
 """
 
 from __future__ import annotations
@@ -11,11 +19,13 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import ParameterGrid, ParameterSampler
@@ -24,13 +34,239 @@ from sklearn.preprocessing import Binarizer, PolynomialFeatures
 from sklearn.utils.validation import has_fit_parameter
 
 from ..features._row_alone import map_rows
-from ..privacy import PrivacyGuarantee
-from ..privacy._noise import current_seed
+from ..privacy import GaussianDP, PrivacyGuarantee, PureDP, gdp_mu
+from ..privacy._best_of import StoppingLaw
+from ..privacy._mechanisms import Mechanism, gdp_epsilon
+from ..privacy._noise import RESERVE, current_seed, nominal_mechanism
 from ..privacy._objective import CurvatureError
-from ..schema._schema import TableSchema, as_schema
+from ..schema._columns import Categorical, Date
+from ..schema._schema import TableSchema, as_schema, stack_columns, stratified
 from ..schema._vectorizer import PublicVectorizer
-from ._public_rows import PublicRows
-from ._stopping import RunPlan
+
+# Solvers stop within less than this part of a root.
+_DISTANCE_FROM_ROOT = 1e-9
+# The part of the reserve that `IntegerNoise` takes at most, and a little more.
+_SHARE_OF_RESERVE = 2.0**-20 * (1 + 1e-6)
+
+ETAS = {"logarithmic": 0.0, "geometric": 1.0}
+
+
+def stopping(distribution: str | float, mean: float) -> StoppingLaw:
+    """Return the law of a name, or of eta."""
+    eta = ETAS[distribution] if isinstance(distribution, str) else float(distribution)
+    return StoppingLaw(eta, float(mean))
+
+
+# ---- what one base run may cost, so that the whole search costs epsilon and delta
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The budget of a base run: of its fit, and of its score, which read different rows.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        To calibrate the fit and the score to.
+    base : Mechanism
+        What either may cost at most: `PureDP`, or `GaussianDP` with its slack.
+    total : Mechanism
+        What the search costs.
+    """
+
+    epsilon: float
+    delta: float
+    base: Mechanism
+    total: Mechanism
+
+    def excess(self, cost: Mechanism) -> float:
+        """Return how many times the planned cost this is; infinite where they do not compare."""
+        if self.base.unprotected:
+            return 0.0
+        planned, paid = self.base.price("gdp"), cost.price("gdp")
+        if planned is None or paid is None:
+            return math.inf
+        if math.isfinite(planned.pure):
+            return paid.pure / planned.pure
+        if paid.log_ratio > planned.log_ratio or paid.tail > planned.tail:
+            return math.inf
+        return math.sqrt(paid.square / planned.square)
+
+    def epsilon_of_fit(self, holdout: float, delta: float) -> float:
+        """Return the epsilon of one fit to all rows that is as noisy, for its rows, as a run is.
+
+        A run has a part of the rows, and its noise is larger by what K costs. Sums of rows grow
+        with their number: fewer rows are as bad as more noise.
+        """
+        if isinstance(self.base, GaussianDP):
+            return GaussianDP(self.base.mu * (1 - holdout)).epsilon(delta)
+        return self.epsilon * (1 - holdout)
+
+
+@lru_cache(maxsize=128)
+def plan_runs(law: StoppingLaw, epsilon: float, delta: float) -> RunPlan:
+    """Return the largest budget of base runs whose search is (epsilon, delta)-DP."""
+    if math.isinf(epsilon):
+        lost = nominal_mechanism(epsilon, delta)
+        return RunPlan(epsilon, delta, lost, lost)
+    plan = _plan_pure(law, epsilon) if delta == 0 else _plan_gaussian(law, epsilon, delta)
+    if not plan.total.epsilon(delta) <= epsilon * (1 + 1e-12):  # whatever the solvers did
+        raise ArithmeticError(
+            f"No budget of one run was found for epsilon={epsilon!r}; try another epsilon."
+        )
+    return plan
+
+
+def _plan_pure(law: StoppingLaw, epsilon: float) -> RunPlan:
+    def excess(log_part: float) -> float:
+        return law.price(PureDP(epsilon * math.exp(log_part))).epsilon(0.0) / epsilon - 1
+
+    part = math.exp(brentq(excess, -60.0, 0.0, xtol=1e-14)) * (1 - _DISTANCE_FROM_ROOT)
+    base = PureDP(epsilon * part)
+    # Twice: the state of the claim is the user's number, and no float above it.
+    total = PureDP(min(epsilon, law.price(base).epsilon(0.0)))
+    return RunPlan(base.epsilon0, 0.0, PureDP(base.epsilon0 * (1 + 1e-12)), total)
+
+
+def _plan_gaussian(law: StoppingLaw, epsilon: float, delta: float) -> RunPlan:
+    delta_of_run = delta / (16 * law.mean)
+    tail = RESERVE * delta_of_run * _SHARE_OF_RESERVE
+
+    scale = min(epsilon, 1.0)
+    # A ledger has room for some sixty such searches.
+    room = RESERVE * scale / 64 / (law.slack(1e-9, 0.0)[0] / 1e-9)
+    log_ratio = max(room, RESERVE * scale * _SHARE_OF_RESERVE)
+
+    def excess(log_mu: float) -> float:
+        total = law.price(GaussianDP(math.exp(log_mu), log_ratio, tail))
+        return math.log(max(total.delta(epsilon), 1e-300) / delta)
+
+    most = math.log(gdp_mu(epsilon, delta))
+    mu = math.exp(brentq(excess, most - 30.0, most, xtol=1e-12)) * (1 - 1e-8)
+    ideal = gdp_epsilon(mu, delta_of_run * (1 - RESERVE)) / (1 - RESERVE)
+    found = GaussianDP(mu * (1 + _DISTANCE_FROM_ROOT), log_ratio, tail)
+    return RunPlan(ideal * (1 - 1e-11), delta_of_run, found, law.price(found))
+
+
+@dataclass(frozen=True)
+class TableForm:
+    """The names of a table, and the schema through which it is read.
+
+    Parameters
+    ----------
+    like : array or frame of shape (0, d)
+        The user's table, without its rows.
+    schema : TableSchema or None
+        The schema of the columns that are read, as `TableSchema.for_table` returns it.
+    positions : list of int
+        Where these columns stand in the table.
+    """
+
+    like: Any
+    schema: TableSchema | None
+    positions: list[int]
+
+    @classmethod
+    def of(cls, like: Any, schema: TableSchema | None, names: list[str] | None) -> TableForm:
+        """Return the form of a table without rows.
+
+        Raises
+        ------
+        ValueError
+            For a schema of another table.
+        """
+        d = like.shape[1]
+        if schema is None:
+            return cls(like, None, list(range(d)))
+        return cls(like, schema.for_table(d, names), schema.positions(d, names))
+
+    def read(self, cells: Any) -> Any:
+        """Return the table that holds what the schema reads of cells: a frame for a frame.
+
+        Parameters
+        ----------
+        cells : ndarray or Table
+            The columns of `positions`, as `validate_table` returns them.
+
+        Raises
+        ------
+        ValueError
+            For a cell that the schema does not take. The message tells no value.
+        """
+        if self.schema is None:
+            return self._table(list(np.asarray(cells, np.float64).T))
+        every = range(self.schema.n_columns)
+        return self._table([self.schema.decode(j, self.schema.read(cells, j)) for j in every])
+
+    def public_rows(self, n_least: int) -> Any:
+        """Return public rows that fill ranges, or [0, 1] without one, and lists evenly."""
+        columns = None if self.schema is None else self.schema.columns
+        n_codes = [c.n_codes for c in columns or () if isinstance(c, Categorical)]
+        # Candidates are tried on 20 public rows at least, and on each category twice.
+        m = max(20, n_least, 2 * max(n_codes, default=0))
+        rng = np.random.RandomState(0)
+        drawn = [stratified(m, rng) for _ in self.positions]
+        if columns is None:
+            return self._table(drawn)
+        bounded = [isinstance(c, Categorical) or c.bounds is not None for c in columns]
+        drawn = [c.sample(u) if ok else u for c, u, ok in zip(columns, drawn, bounded, strict=True)]
+        pairs = zip(columns, drawn, strict=True)
+        return self._table([c.decode(d) if isinstance(c, Date) else d for c, d in pairs])
+
+    def _table(self, columns: list[NDArray]) -> Any:
+        """Return a table of these columns, and zeros for those that the schema leaves out."""
+        parts = [np.zeros(len(columns[0]))] * self.like.shape[1]
+        for place, column in zip(self.positions, columns, strict=True):
+            parts[place] = column
+        if not hasattr(self.like, "columns"):
+            return stack_columns(parts)
+        named = list(zip(self.like.columns, parts, strict=True))
+        if hasattr(self.like, "iloc"):  # pandas would make strings of objects, and lose None
+            series = type(self.like.iloc[:, 0])
+            kept = {name: None if p.dtype.kind == "M" else p.dtype for name, p in named}
+            return type(self.like)({n: series(p, dtype=kept[n]) for n, p in named})
+        return type(self.like)({n: p.tolist() if p.dtype == object else p for n, p in named})
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """Rows that learn nothing from the private ones.
+
+    Attributes
+    ----------
+    X : array or frame of shape (m, d)
+    y : ndarray of shape (m,)
+    X_public : array-like or None
+        What the user gave for `fit`.
+    groups : ndarray or None
+        Whose each row is, where groups are protected: each of another one.
+    """
+
+    X: Any
+    y: NDArray
+    X_public: Any = None
+    groups: Any = None
+
+    @property
+    def points(self) -> dict[str, Any]:
+        """The public points, as a parameter of `fit`."""
+        return {} if self.X_public is None else {"X_public": self.X_public}
+
+    @classmethod
+    def like(
+        cls, form: TableForm, classes: Any, X_public: Any, *, grouped: bool = False
+    ) -> PublicRows:
+        """Return rows that fill what is known of the columns, with labels of all classes."""
+        X = form.public_rows(0 if classes is None else 3 * len(classes))
+        m = len(X)
+        y = np.random.default_rng(2).random(m) if classes is None else np.resize(classes, m)
+        return cls(X, y, X_public, np.arange(m) if grouped else None)
+
+    def through(self, step: Any) -> PublicRows:
+        """Return what a fitted step makes of them."""
+        points = None if self.X_public is None else step.transform(self.X_public)
+        return PublicRows(step.transform(self.X), self.y, points, self.groups)
+
 
 # Parameters that the search sets in every run.
 OWNED = (*("epsilon", "delta", "adjacency", "ledger"), *("max_rows_per_group", "classes"))

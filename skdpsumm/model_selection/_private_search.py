@@ -39,18 +39,22 @@ from ..schema._reading import (
 )
 from ..schema._values import known_classes, public_interval
 from ._candidate import (
+    ETAS,
     Choices,
     Leaf,
+    PublicRows,
     Rehearsal,
+    RunPlan,
+    TableForm,
     alike,
     check_steps,
     last_step,
+    plan_runs,
     schemas_of,
     set_claim,
+    stopping,
 )
-from ._public_rows import PublicRows, TableForm
 from ._run import SCORES, ChoiceNoise, PrivateScore, Result, Table, groups_held_out, labels_of, run
-from ._stopping import ETAS, RunPlan, plan_runs, stopping
 
 
 @dataclass(frozen=True, repr=False)

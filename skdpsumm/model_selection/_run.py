@@ -23,9 +23,7 @@ from .._computing import silence
 from ..privacy._noise import Block, IntegerNoise, drawing_from
 from ..schema._groups import Groups, label_bytes
 from ..schema._reading import ReadRows, rows_of, tables_without_rows
-from ._candidate import PublicSteps, hides_simulation
-from ._public_rows import PublicRows
-from ._stopping import RunPlan
+from ._candidate import PublicRows, PublicSteps, RunPlan, hides_simulation
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import TOO_LARGE
 from ..schema._reading import Table, is_frame, some_rows
 from ..schema._schema import SchemaLike, TableSchema, as_schema, schema_of
-from ._file import check_fits
 from ._private_sketch import (
     ROWS_PER_BATCH,
     Counted,
     PrivateSketch,
+    check_fits,
     claim_for,
     released_sums,
     sums_of,

@@ -26,8 +26,7 @@ from .._dask import (
     reduced,
     sound,
 )
-from ..features._engine import engine_signature
-from ..features._feature_maps import AVERAGE, FeatureMap
+from ..features._feature_maps import AVERAGE, FeatureMap, engine_signature
 from ..schema._groups import LENGTHS, Groups, read_groups, spread
 from ..schema._reading import Table, is_dask
 from ._private_sketch import Counted, sums_of

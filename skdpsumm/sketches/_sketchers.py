@@ -19,7 +19,6 @@ from .._computing import progress, warn_caller
 from .._dask import PartitionSchema
 from .._html import some_of
 from .._sklearn import Interval, StrOptions
-from ..features._engine import check_engine
 from ..features._feature_maps import (
     GRID,
     NO_GAMMA,
@@ -27,6 +26,7 @@ from ..features._feature_maps import (
     FourierMap,
     RACEMap,
     auto_gamma,
+    check_engine,
     sensitivities,
 )
 from ..features._histogram import HistogramMap
@@ -46,9 +46,8 @@ from ..schema._schema import (
     public_points,
     schema_of,
 )
-from ._file import check_fits
 from ._partitions import sum_partitions
-from ._private_sketch import Counted, PlannedRelease, PrivateSketch, sums_of
+from ._private_sketch import Counted, PlannedRelease, PrivateSketch, check_fits, sums_of
 
 # Share of the budget that buys the number of rows, as in the paper.
 _SHARE_FOR_N_ROWS = 0.02

@@ -36,7 +36,7 @@ from sklearn.base import BaseEstimator
 from ..._computing import advance, one_blas_thread
 from ..._linear_systems import UNIT, power_below
 from ..._sklearn import Interval
-from ...features._engine import ExactProduct
+from ...features._feature_maps import ExactProduct
 from ._feature_space import NORM_ERROR, FeatureSpace, clip_rows, clipped_columns
 from ._kernel_solver import HalfMatrix, smallest_tolerance, solve_dual, strips_of, tiles_before
 from ._losses import Floats

@@ -52,8 +52,7 @@ from .._numbers import (
     Floats,
     Group,
 )
-from ..inferring._shapes import by_a_jump, smooth_pieces
-from ..inferring._table_model import TableModel
+from ..inferring._table_model import TableModel, by_a_jump, smooth_pieces
 from ._noise import coins
 
 
