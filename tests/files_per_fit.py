@@ -25,11 +25,11 @@ NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
     "RFFSketcher": 16,
-    "TDILClassifier": 21,
+    "TDILClassifier": 20,
     "PrivateMMDSummarizer": 18,
-    "M2MEstimator": 30,
+    "M2MEstimator": 24,
     "M2MClassifier": 32,
-    "PrivateSearchCV": 29,
+    "PrivateSearchCV": 25,
 }
 
 

@@ -16,7 +16,7 @@ from refusals import refused
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import PINPClassifier, PrivacyLedger, TDDLClassifier, TDILClassifier
-from skdpsumm._linear_systems import power_below
+from skdpsumm._computing import power_below
 from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism, PolynomialKernel
 from skdpsumm.learners.erm import _losses, _problem
 from skdpsumm.learners.erm._feature_space import NORM_ERROR, FeatureSpace, clip_rows

@@ -32,8 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._computing import Kept
-from .._linear_systems import TINY
+from .._computing import TINY, Kept
 from ..features._feature_maps import GRID, UnionMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
 from .._computing import one_blas_thread
-from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
 from ..privacy._fit import PrivateFit, check_groups
 from ..privacy._noise import secret_key
@@ -22,6 +21,7 @@ from ..schema._reading import Y_LENGTH, NoEstimator, n_rows_of, read_labels, row
 from ..schema._schema import TableSchema, as_schema, schema_of
 from ..schema._values import SHAPE, CellError, cells_as_objects, label_array, sound_labels
 from ..schema._vectorizer import VectorRows, part_of
+from ..sketches._partitions import PartitionSchema, compute, on_partitions, partitions, sound
 from ._mmd import SCORED_AT_ONCE, Embedding, feature_search, grid_scores, table_rows
 from ._protocol import Bid, CallForBids, HandOver, Message, ProposeRows, Rows, SendBest
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 
-from ..._linear_systems import UNIT, power_below
+from ..._computing import UNIT, power_below
 from ...features._row_alone import dense, map_rows
 from ...schema._sparse import SparseRows
 from ...schema._vectorizer import Interactions

@@ -33,8 +33,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
-from ..._computing import advance, one_blas_thread
-from ..._linear_systems import UNIT, power_below
+from ..._computing import UNIT, advance, one_blas_thread, power_below
 from ..._sklearn import Interval
 from ...features._feature_maps import ExactProduct
 from ._feature_space import NORM_ERROR, FeatureSpace, clip_rows, clipped_columns

@@ -72,7 +72,8 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, eigh
 from sklearn.utils import gen_batches
 
-from ..._linear_systems import UNIT, Floats, careful_product, product_error
+from ..._computing import UNIT
+from ..._linear_systems import Floats, careful_product, product_error
 from ...privacy._noise import derived_seed
 from ...schema._sparse import SparseRows
 from ._losses import Loss

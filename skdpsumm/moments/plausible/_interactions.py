@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ..._linear_systems import TINY
+from ..._computing import TINY
 from ...sketches._residuals import Marginal
 from ...sketches._steps import MEAN_NOISE
 from .._numbers import (
