@@ -20,7 +20,7 @@ from scipy.stats import binomtest
 
 from skdpsumm import PrivateMMDSummarizer
 from skdpsumm.audit import audit_epsilon, worst_case_neighbours
-from skdpsumm.audit._result import AuditResult
+from skdpsumm.audit._audit import AuditResult
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._mechanisms import gdp_epsilon
 from skdpsumm.privacy._noise import Block, IntegerNoise

@@ -45,8 +45,16 @@ from skdpsumm.federated._curator import CuratorSite, FederatedRun, sketch_of
 from skdpsumm.federated._envelope import Keys, Letter, counter_of, seal, unseal
 from skdpsumm.federated._files import GENERIC, Grants, Refusal, make_folder
 from skdpsumm.federated._site import NOT_TAKEN, OwnerSite
-from skdpsumm.federated._table import cells_of, check_codes, read_table
-from skdpsumm.federated._wire import decode, describe, encode, message_of, question_content
+from skdpsumm.federated._wire import (
+    cells_of,
+    check_codes,
+    decode,
+    describe,
+    encode,
+    message_of,
+    question_content,
+    read_table,
+)
 from skdpsumm.privacy import _noise
 from skdpsumm.privacy._noise import drawing_from
 from skdpsumm.schema._reading import Table

@@ -1,10 +1,9 @@
 """Audits: what a release gives away, measured on two neighbouring data sets."""
 
-from ._audit import audit_epsilon
+from ._audit import AuditResult, audit_epsilon
 from ._check import check_private_estimator
 from ._compare import Comparison, compare
 from ._neighbours import worst_case_neighbours
-from ._result import AuditResult
 
 __all__ = [
     "AuditResult",

@@ -11,9 +11,8 @@ from sklearn.base import BaseEstimator, clone
 
 from ..privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger
 from ..privacy._mechanisms import ZeroConcentratedDP
-from ._audit import audit_epsilon
+from ._audit import AuditResult, audit_epsilon
 from ._neighbours import worst_case_neighbours
-from ._result import AuditResult
 
 # Attributes that tell of columns alone, which a fit that is refused may leave.
 _OF_COLUMNS = {"n_features_in_", "feature_names_in_"}

@@ -33,7 +33,6 @@ from . import _files, _wire
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys, Letter, seal, unseal
 from ._files import Refusal, printable
-from ._table import check_table, read_table, to_arrow, vectors_of
 
 GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
 _NOT_TAKEN = (
@@ -102,7 +101,7 @@ class FederatedRun:
         chosen: Any = self.curator
         codes = [self.codes[origin] for origin in chosen.chosen]
         n_columns = self.agreement.schema.n_columns
-        return to_arrow(self.agreement.schema, np.reshape(codes, (len(codes), n_columns)))
+        return _wire.to_arrow(self.agreement.schema, np.reshape(codes, (len(codes), n_columns)))
 
     def carry_out(self, wait: float = 60.0, min_owners: int = 1) -> FederatedRun:
         """Have the agreement signed off, ask for rows, sketches or both, and return the run.
@@ -156,7 +155,9 @@ class FederatedRun:
             if not sent:
                 raise Refusal(f"No owner is left. {self.left_out}")
             pairs = [(o, rows, rows.X[:, ours.positions]) for o, rows in sent.items()]
-            curator.receive({o: replace(r, X=vectors_of(ours.features, X)) for o, r, X in pairs})
+            curator.receive(
+                {o: replace(r, X=_wire.vectors_of(ours.features, X)) for o, r, X in pairs}
+            )
         self.leave_out("ask", curator.dropped_owners)
         for owner in set(sent) - set(curator.dropped_owners):  # whose indices are sound
             origins = [(owner, index) for index in sent[owner].indices.tolist()]
@@ -400,10 +401,12 @@ class CuratorSite(_files.Settings):
         # Before the target is read.
         ledger = None if self.ledger is None else PrivacyLedger.open(self.ledger)
         try:
-            check_table(self.target, agreement.features, agreement.schema.names)
+            _wire.check_table(self.target, agreement.features, agreement.schema.names)
         except Refusal as refusal:
             raise Refusal(f"The target does not fit the agreement: {refusal}.") from None
-        target = vectors_of(agreement.features, read_table(self.target, agreement.features))
+        target = _wire.vectors_of(
+            agreement.features, _wire.read_table(self.target, agreement.features)
+        )
         with nullcontext() if self.seed is None else simulation(self.seed):
             curator = agreement.curator(target, ledger=ledger)
         if ledger is not None and curator.cost != COSTS_NOTHING:

@@ -19,12 +19,10 @@ from ..privacy._noise import load_noise
 from ..sketches import PrivateSketch
 from ..sketches._private_sketch import packed
 from ..summaries import DataOwner
-from . import _files
+from . import _files, _wire
 from ._agreement import CURATOR, Agreement
 from ._envelope import EnvelopeError, Keys, Letter, counter_of, seal, sealed_size, unseal
 from ._files import GENERIC, Grants, Refusal
-from ._table import cells_of, check_table, read_table, vectors_of
-from ._wire import decode, describe, encode, message_of, room_of_answer, room_of_question
 
 # What a message is answered with that the curator has not signed: nothing, whatever it is.
 NOT_TAKEN = b""
@@ -162,7 +160,7 @@ class OwnerSite(_files.Settings):
             _files.make_folder(self._answers)
             _files.write_file(refused if is_refusal else kept, sealed)
             if not is_refusal:
-                _files.note(self.log, "sent", **place, content=describe(reply))
+                _files.note(self.log, "sent", **place, content=_wire.describe(reply))
         except OSError as error:  # what is not on disk does not leave
             kept.unlink(missing_ok=True)
             sealed = self._sealed(kind, run, octets, self._refused(error, place))
@@ -186,29 +184,29 @@ class OwnerSite(_files.Settings):
         if kind not in ["sign", *self._asked]:
             raise EnvelopeError("Nobody asks this under the agreement.")
         letter = Letter(ours.digest, run, counter_of(octets), kind, CURATOR, self.name)
-        room, keys = room_of_question(ours, kind), Keys.load(self.keys)
-        return decode(unseal(letter, octets, room, keys, ours.keys[CURATOR]))
+        room, keys = _wire.room_of_question(ours, kind), Keys.load(self.keys)
+        return _wire.decode(unseal(letter, octets, room, keys, ours.keys[CURATOR]))
 
     def _sealed(self, kind: str, run: int, question: bytes, reply: dict[str, Any]) -> bytes:
         ours, digest = self._agreed, hashlib.sha256(question).hexdigest()
         letter = Letter(ours.digest, run, counter_of(question), kind, self.name, CURATOR, digest)
         room, keys = self._room(kind), Keys.load(self.keys)
-        return seal(letter, encode(reply), room, keys, ours.keys[CURATOR])
+        return seal(letter, _wire.encode(reply), room, keys, ours.keys[CURATOR])
 
     def _room(self, kind: str) -> int:
-        return room_of_answer(self._agreed, kind, self.name)
+        return _wire.room_of_answer(self._agreed, kind, self.name)
 
     def _reply(
         self, kind: str, run: int, content: dict[str, Any], place: dict[str, Any]
     ) -> dict[str, Any]:
         """Return the content of an answer, or a refusal that tells nothing."""
         try:
-            _files.note(self.log, "received", **place, content=describe(content))
+            _files.note(self.log, "received", **place, content=_wire.describe(content))
             if kind != "sign":
                 self._grants.check_signed(run, self._agreed.digest)
             self._check_space(kind)
             reply: dict[str, Any] = getattr(self, f"_{kind}")(run, content)
-            if len(encode(reply)) > self._room(kind):
+            if len(_wire.encode(reply)) > self._room(kind):
                 raise ValueError("The answer is longer than any that was agreed.")
         except BaseException as error:
             return self._refused(error, place)
@@ -253,11 +251,11 @@ class OwnerSite(_files.Settings):
         The digest is not compared here: a question under another agreement is not even opened.
         """
         ours = self._agreed
-        check_table(self.table, ours.schema)
+        _wire.check_table(self.table, ours.schema)
         self._grants.check_room(run, 0 if ours.rows is None else ours.rows_asked(self.name))
         if ours.sketch is not None:
             self._checked_ledger()
-        read_table(self.table, ours.schema)  # whose errors are told here, too
+        _wire.read_table(self.table, ours.schema)  # whose errors are told here, too
         self._grant(run, "sign")
         return {"kind": "SignOff", "owner": self.name, "agreement": ours.digest}
 
@@ -276,20 +274,22 @@ class OwnerSite(_files.Settings):
     def _ask(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Propose rows."""
         ours = self._agreed
-        message = message_of(ours, self.name, content)
-        codes = read_table(self.table, ours.schema)
+        message = _wire.message_of(ours, self.name, content)
+        codes = _wire.read_table(self.table, ours.schema)
         # A run is charged the rows that were agreed, so that small questions save nothing.
         self._grant(run, "ask", ours.rows_asked(self.name))
         with one_blas_thread():
-            owner = DataOwner(vectors_of(ours.features, codes[:, ours.positions]), seed=self.seed)
+            owner = DataOwner(
+                _wire.vectors_of(ours.features, codes[:, ours.positions]), seed=self.seed
+            )
             rows: Any = owner.answer(message)
         return {"kind": "Rows", "indices": rows.indices, "X": codes[rows.indices]}
 
     def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
         ledger, features = self._checked_ledger(), self._agreed.features
-        codes = read_table(self.table, features)
-        frame = pd.DataFrame(cells_of(features, codes))
+        codes = _wire.read_table(self.table, features)
+        frame = pd.DataFrame(_wire.cells_of(features, codes))
         sketcher = self._agreed.sketcher(ledger=ledger)
         self._grant(run, "sketch")
         release: PrivateSketch = sketcher.fit(frame).sketch_

@@ -4,13 +4,17 @@ On all of them a number after ``±`` is one standard error, as an `Estimate` pri
 and a bar or a band is an interval at ``level``, 0.95 unless another is asked for.
 """
 
-from ._bars import ComparisonDisplay, HistogramDisplay
-from ._matrices import CovarianceDisplay, CrosstabDisplay
-from ._privacy import LedgerDisplay
-from ._sketches import ColumnGraphDisplay
-from ._statistics import CDFDisplay, MomentDisplay
+from ._privacy import LedgerDisplay, PrivacyUtilityDisplay
+from ._sketches import (
+    CDFDisplay,
+    ColumnGraphDisplay,
+    ComparisonDisplay,
+    CovarianceDisplay,
+    CrosstabDisplay,
+    HistogramDisplay,
+    MomentDisplay,
+)
 from ._summaries import SummaryDisplay
-from ._utility import PrivacyUtilityDisplay
 
 __all__ = [
     "CDFDisplay",
