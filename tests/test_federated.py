@@ -594,7 +594,7 @@ def test_what_the_curator_did_not_ask_this_owner_now_is_not_opened(homes, north)
 
 def test_a_stranger_fills_no_disk_and_costs_no_memory(north, monkeypatch):
     monkeypatch.setattr("skdpsumm.federated._files.MOST_STRANGERS", 3)
-    monkeypatch.setattr("skdpsumm.federated._site.decode", lambda _: pytest.fail("was parsed"))
+    monkeypatch.setattr("skdpsumm.federated._wire.decode", lambda _: pytest.fail("was parsed"))
     columns = json.dumps({"columns": ["x{0..5000000}"]}).encode()
     for octets in (columns, bytes(30_000_000), *([b"A" * 1000] * 20)):
         tracemalloc.start()
@@ -884,7 +884,7 @@ def test_nodes_that_share_a_record_of_grants_share_what_is_allowed(tmp_path, lim
 def test_what_can_be_refused_is_refused_before_it_counts(north, monkeypatch, kind):
     north.sign(1, 2)
     with monkeypatch.context() as patch:
-        patch.setattr("skdpsumm.federated._site.read_table", lambda *_, **__: 1 / 0)
+        patch.setattr("skdpsumm.federated._wire.read_table", lambda *_, **__: 1 / 0)
         assert north.ask(kind, 1)["reason"] == GENERIC
     full_ledger(north.path.parent)
     if kind == "sketch":
