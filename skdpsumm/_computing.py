@@ -43,9 +43,7 @@ _shown: ContextVar[_Lines | None] = ContextVar("skdpsumm_progress", default=None
 
 
 @contextmanager
-def progress(
-    label: str, verbose: int | bool, total: int | None = None, *, late: bool = False
-) -> Iterator[None]:
+def progress(label: str, verbose: int | bool) -> Iterator[None]:
     """Show the steps that `advance` reports inside, on the standard error stream.
 
     How many steps a fit takes can depend on private rows: progress is for the curator alone.
@@ -56,12 +54,8 @@ def progress(
         What is at work.
     verbose : int or bool
         0 shows nothing.
-    total : int, default=None
-        Number of steps, where it is known.
-    late : bool, default=False
-        Show nothing of what takes less than two seconds.
     """
-    lines = _Lines(label, total, late) if verbose else None
+    lines = _Lines(label) if verbose else None
     # None, too, is set: steps of a silent part are no steps of the whole.
     token = _shown.set(lines)
     try:
@@ -69,7 +63,7 @@ def progress(
     finally:
         _shown.reset(token)
         if lines is not None:
-            lines.close()
+            lines.show(", done")
 
 
 def advance(n_steps: int = 1) -> None:
@@ -79,32 +73,22 @@ def advance(n_steps: int = 1) -> None:
         lines.update(n_steps)
 
 
-def is_shown() -> bool:
-    """Whether steps that are reported here are shown."""
-    return _shown.get() is not None
-
-
 class _Lines:
-    """A line every other second and one at the end; what is late and takes less has none."""
+    """A line every other second, and one at the end."""
 
-    def __init__(self, label: str, total: int | None, late: bool):
-        self.label, self.of, self.late = label, "" if total is None else f" of {total}", late
-        self.n_steps, self.start = 0, time.monotonic()
+    def __init__(self, label: str):
+        self.label, self.n_steps, self.start = label, 0, time.monotonic()
         self.printed = self.start
 
     def update(self, n_steps: int) -> None:
         self.n_steps += n_steps
         if time.monotonic() - self.printed >= _SECONDS_BETWEEN_LINES:
-            self._print("")
+            self.show()
             self.printed = time.monotonic()
 
-    def close(self) -> None:
-        if not self.late or self.printed > self.start:
-            self._print(", done")
-
-    def _print(self, end: str) -> None:
+    def show(self, end: str = "") -> None:
         seconds = time.monotonic() - self.start
-        line = f"{self.label}: {self.n_steps}{self.of} steps, {seconds:.1f} s{end}"
+        line = f"{self.label}: {self.n_steps} steps, {seconds:.1f} s{end}"
         print(line, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What objects show of themselves: their attributes, and one small table.
+"""What objects show of themselves: their attributes, one small table, and the axes of a picture.
 
 Names and texts may come from a stranger's file, so they are cut and escaped here. The table has no
 colours of its own: it takes those of the page, light or dark.
@@ -30,6 +30,26 @@ def more_of(shown: Sized, most: int) -> list[str]:
 def some_of(shown: Sequence[Any], told: Callable[[Any], str] = repr) -> str:
     """Return the first ten of some things as a message lists them, and how many more there are."""
     return ", ".join([*map(told, shown[:10]), *more_of(shown, 10)])
+
+
+def check_axes(ax: Any, caller: str) -> None:
+    """Raise ImportError without matplotlib, TypeError for what is no Axes but several."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            f'{caller} requires matplotlib: install it with pip install "skdpsumm[plot]".'
+        ) from error
+    if ax is not None and not isinstance(ax, plt.Axes):
+        raise TypeError(f"ax must be a matplotlib Axes or None, got {type(ax).__name__}.")
+
+
+def open_axes(ax: Any, caller: str, figsize: tuple[float, float]) -> Any:
+    """Return the axes to draw on, new ones of a size in inches where `ax` is None."""
+    check_axes(ax, caller)
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=figsize, layout="constrained")[1] if ax is None else ax
 
 
 def html_table(

@@ -1,101 +1,115 @@
-"""What we use of scikit-learn's private modules: imported here and nowhere else.
+"""What estimators share with scikit-learn's: constraints on parameters, and requests of methods.
 
-Each name has a stand-in, for the day on which it moves or goes. A stand-in does what we need of
-the original, and no more. `tests/test_sklearn.py` runs both.
+The second are scikit-learn's private module, imported here and nowhere else. It has a stand-in, for
+the day on which it moves or goes. `tests/test_sklearn.py` runs both.
 """
 
 # mypy: disable-error-code="no-redef"
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-try:
-    from sklearn.utils._param_validation import (
-        HasMethods,
-        Interval,
-        StrOptions,
-        validate_parameter_constraints,
-    )
-except ImportError:
+# ---- constraints on parameters: what follows, types, and what `_KINDS` has
 
-    class _Allowed:
-        """Values that a parameter may have, and how a message calls them."""
 
-        def __init__(self, told: str, is_satisfied_by: Any):
-            self.told, self.is_satisfied_by = told, is_satisfied_by
+@dataclass(frozen=True)
+class _Allowed:
+    """Values that a parameter may have, and how a message calls them."""
 
-        def __str__(self) -> str:
-            return self.told
+    told: str
+    takes: Callable[[Any], bool]
 
-    def Interval(type: Any, left: Any, right: Any, *, closed: str) -> Any:
-        """Return the numbers of a type between two ends."""
-        low, high = -np.inf if left is None else left, np.inf if right is None else right
-        with_low, with_high = closed in ("left", "both"), closed in ("right", "both")
+    def __str__(self) -> str:
+        return self.told
 
-        def is_inside(value: Any) -> bool:
-            if not isinstance(value, type) or value != value:
-                return False
-            above = value >= low if with_low else value > low
-            return bool(above and (value <= high if with_high else value < high))
 
-        kind = "an int" if type is Integral else "a float"
-        ends = f"{'[' if with_low else '('}{low}, {high}{']' if with_high else ')'}"
-        return _Allowed(f"{kind} in the range {ends}", is_inside)
+def Interval(type: Any, left: float | None, right: float | None, *, closed: str) -> Any:
+    """Return the numbers of a type between two ends, of which None is infinite."""
+    low, high = -np.inf if left is None else left, np.inf if right is None else right
+    with_low, with_high = closed in ("left", "both"), closed in ("right", "both")
 
-    def StrOptions(options: set[str]) -> Any:
-        """Return a few words."""
-        told = f"a str among {{{', '.join(map(repr, sorted(options)))}}}"
-        return _Allowed(told, lambda value: isinstance(value, str) and value in options)
-
-    def HasMethods(methods: list[str]) -> Any:
-        """Return the objects with these methods."""
-        told = f"an object implementing {' and '.join(map(repr, methods))}"
-        return _Allowed(told, lambda value: all(callable(getattr(value, m, None)) for m in methods))
-
-    class InvalidParameterError(ValueError, TypeError):
-        """A parameter that satisfies none of its constraints."""
-
-    _KINDS: dict[str, Any] = {
-        "boolean": lambda value: isinstance(value, bool | np.bool_),
-        "verbose": lambda value: isinstance(value, np.bool_ | Integral) and int(value) >= 0,
-        "array-like": lambda value: (
-            not np.isscalar(value) and (hasattr(value, "__len__") or hasattr(value, "shape"))
-        ),
-    }
-
-    def _satisfies(value: Any, allowed: Any) -> bool:
-        if isinstance(allowed, str) and allowed == "random_state":
-            with suppress(ValueError):
-                # `check_random_state` takes numpy's module for None.
-                return check_random_state(value) is not None and value is not np.random
+    def takes(value: Any) -> bool:
+        if not isinstance(value, type) or value != value:
             return False
-        if isinstance(allowed, str):
-            return bool(_KINDS[allowed](value))
-        if allowed is callable:
-            return callable(value)
-        if allowed is None or isinstance(allowed, type):
-            return value is None if allowed is None else isinstance(value, allowed)
-        return bool(allowed.is_satisfied_by(value))
+        above = value >= low if with_low else value > low
+        return bool(above and (value <= high if with_high else value < high))
 
-    def validate_parameter_constraints(
-        parameter_constraints: dict[str, Any], params: dict[str, Any], caller_name: str
-    ) -> None:
-        """Raise InvalidParameterError for a parameter that satisfies none of its constraints."""
-        for name, value in params.items():
-            allowed = parameter_constraints.get(name, "no_validation")
-            if allowed == "no_validation" or any(_satisfies(value, one) for one in allowed):
-                continue
-            kinds = " or ".join(getattr(one, "__name__", str(one)) for one in allowed)
-            raise InvalidParameterError(
-                f"The {name!r} parameter of {caller_name} must be {kinds}. Got {value!r} instead."
-            )
+    kind = "an int" if type is Integral else "a float"
+    ends = f"{'[' if with_low else '('}{low}, {high}{']' if with_high else ')'}"
+    return _Allowed(f"{kind} in the range {ends}", takes)
 
+
+def StrOptions(options: set[str]) -> Any:
+    """Return a few words."""
+    told = f"a str among {{{', '.join(map(repr, sorted(options)))}}}"
+    return _Allowed(told, lambda value: isinstance(value, str) and value in options)
+
+
+def HasMethods(methods: list[str]) -> Any:
+    """Return the objects with these methods."""
+    told = f"an object implementing {' and '.join(map(repr, methods))}"
+    return _Allowed(told, lambda value: all(callable(getattr(value, m, None)) for m in methods))
+
+
+def _is_random_state(value: Any) -> bool:
+    with suppress(ValueError):
+        # `check_random_state` takes numpy's module for None.
+        return check_random_state(value) is not None and value is not np.random
+    return False
+
+
+_KINDS: dict[Any, Callable[[Any], bool]] = {
+    None: lambda value: value is None,
+    callable: callable,
+    "boolean": lambda value: isinstance(value, bool | np.bool_),
+    "array-like": lambda value: (
+        not np.isscalar(value) and (hasattr(value, "__len__") or hasattr(value, "shape"))
+    ),
+    "random_state": _is_random_state,
+}
+
+
+class InvalidParameterError(ValueError, TypeError):
+    """A parameter that satisfies none of its constraints."""
+
+
+def validate_parameter_constraints(
+    constraints: Mapping[str, Any], params: Mapping[str, Any], caller_name: str
+) -> None:
+    """Raise InvalidParameterError for a parameter that satisfies none of its constraints."""
+    for name, value in params.items():
+        allowed = constraints.get(name, "no_validation")
+        if allowed == "no_validation" or any(_satisfies(value, one) for one in allowed):
+            continue
+        kinds = " or ".join(getattr(one, "__name__", str(one)) for one in allowed)
+        raise InvalidParameterError(
+            f"The {name!r} parameter of {caller_name} must be {kinds}. Got {value!r} instead."
+        )
+
+
+def _satisfies(value: Any, allowed: Any) -> bool:
+    if isinstance(allowed, _Allowed):
+        return allowed.takes(value)
+    return isinstance(value, allowed) if isinstance(allowed, type) else _KINDS[allowed](value)
+
+
+def check_params(estimator: Any) -> None:
+    """Raise ValueError for a parameter of an estimator that satisfies none of its constraints."""
+    params = estimator.get_params(deep=False)
+    validate_parameter_constraints(
+        estimator._parameter_constraints, params, type(estimator).__name__
+    )
+
+
+# ---- requests of methods
 
 try:
     from sklearn.utils._metadata_requests import SIMPLE_METHODS, RequestMethod
@@ -117,22 +131,3 @@ except ImportError:
                 f"set_{self.name}_request needs a scikit-learn with `RequestMethod`: call fit, and "
                 "pass what you would have routed."
             )
-
-
-def check_params(estimator: Any) -> None:
-    """Raise ValueError for a parameter of an estimator that satisfies none of its constraints."""
-    validate_parameter_constraints(
-        estimator._parameter_constraints,
-        estimator.get_params(deep=False),
-        caller_name=type(estimator).__name__,
-    )
-
-
-def check_matplotlib(caller: str) -> None:
-    """Raise ImportError if matplotlib is missing."""
-    try:
-        import matplotlib.pyplot  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f'{caller} requires matplotlib: install it with pip install "skdpsumm[plot]".'
-        ) from error

@@ -1,6 +1,7 @@
 """A release beside the truth: what it costs, what it tells, and how well."""
 
 import functools
+import inspect
 import itertools
 import warnings
 from dataclasses import replace
@@ -71,6 +72,12 @@ def made(release, adjacency="add_remove", k=None, **given):
     return {"release": release, "adjacency": adjacency, "max_rows_per_group": k, **given}
 
 
+def comparer_of(given):
+    """Return what `compare` makes of its arguments."""
+    known = {name: one.default for name, one in inspect.signature(compare).parameters.items()}
+    return _Comparer(**{name: known[name] for name in ("bins", "delta", "ledger")} | given)
+
+
 def publish(given, data):
     found = compare(data["X"], groups=data.get("groups"), **given)
     return found, {"entries": found.entries}
@@ -111,7 +118,7 @@ def test_nothing_but_noisy_sums_is_told(release, delta):
 
 def drafted(release, X, **given):
     """Return what a comparison is made by, and its exact sums."""
-    comparer = _Comparer(**made(release, **given))
+    comparer = comparer_of(made(release, **given))
     comparer._check_parameters()
     return comparer, comparer._draft(None, X)
 
@@ -178,7 +185,7 @@ def test_no_row_moves_the_score_of_another(release, monkeypatch):
             return super().decision_function(X) + 1e3 * (len(X.values) % 2)
 
     monkeypatch.setattr(_compare, "_model_of", lambda *_: Company())
-    comparer = _Comparer(**made(release))
+    comparer = comparer_of(made(release))
     comparer._check_parameters()
     alone = [comparer._draft(None, rows(4)[i : i + 1]).blocks["AUC"].values for i in range(4)]
     together = comparer._draft(None, rows(4)).blocks["AUC"].values

@@ -23,7 +23,8 @@ from scipy.special import betainccinv, betaincinv, gammaln, ndtr, ndtri
 from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
-from .._sklearn import Interval, StrOptions, check_matplotlib, validate_parameter_constraints
+from .._html import open_axes
+from .._sklearn import Interval, StrOptions, validate_parameter_constraints
 from ..privacy import gdp_mu
 from ..privacy._mechanisms import gdp_epsilon
 
@@ -394,11 +395,7 @@ class AuditResult:
         ValueError
             If `epsilon` is negative or not a number.
         """
-        if ax is None:
-            check_matplotlib("AuditResult.plot")
-            import matplotlib.pyplot as plt
-
-            ax = plt.subplots(figsize=(6.8, 4), layout="constrained")[1]
+        ax = open_axes(ax, "AuditResult.plot", (6.8, 4))
         gaussian = self.family == "gaussian"
         if epsilon is not None:
             self.refutes(epsilon)  # complains of what is no epsilon

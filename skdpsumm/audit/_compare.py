@@ -40,8 +40,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import warn_caller
-from .._html import html_table
-from .._sklearn import Interval, check_matplotlib
+from .._html import html_table, open_axes
+from .._sklearn import Interval
 from ..features._feature_maps import AVERAGE, GRID
 from ..features._row_alone import map_rows
 from ..moments import M2MClassifier, M2MEstimator
@@ -104,17 +104,13 @@ class Comparison:
         -------
         matplotlib Axes
         """
-        check_matplotlib("Comparison.plot")
-        import matplotlib.pyplot as plt
-
         shown = [
             (f"{score}, {columns}", value, 2 * std)
             for score, columns, value, std in self.entries
             if score in ("TVComplement", "AUC") or columns == _ALL
         ]
         names, values, reach = zip(*shown, strict=True)
-        size = (5.6, 1.2 + 0.3 * len(shown))
-        ax = plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+        ax = open_axes(ax, "Comparison.plot", (5.6, 1.2 + 0.3 * len(shown)))
         ax.errorbar(values, range(len(shown)), xerr=reach, fmt="ok", ms=4, capsize=3)
         ax.set_yticks(range(len(shown)), names)
         ax.set(ylim=(len(shown) - 0.5, -0.5), xlabel="score, with two standard errors")
@@ -265,29 +261,17 @@ class _Comparer(PrivateFit, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
         "max_rows_per_group": [None, Interval(Integral, 1, None, closed="left")],
-        **dict.fromkeys(("release", "bins", "target"), "no_validation"),
     }
 
-    def __init__(
-        self,
-        *,
-        release: Any,
-        bins: Any = 10,
-        target: int | str | None,
-        epsilon: float,
-        delta: float = 1e-6,
-        adjacency: str,
-        max_rows_per_group: int | str | None,
-        ledger: PrivacyLedger | None = None,
-    ):
-        self.release = release
-        self.bins = bins
-        self.target = target
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.max_rows_per_group = max_rows_per_group
-        self.ledger = ledger
+    release: Any
+    bins: Any
+    target: int | str | None
+
+    def __init__(self, **given: Any):
+        self.__dict__.update(given)  # what `compare` was called with
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in self._parameter_constraints.keys() & vars(self)}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -380,12 +364,11 @@ class _Comparer(PrivateFit, BaseEstimator):
 
     def _cells(self, group: tuple[int, ...], values: list[NDArray]) -> Codes:
         """Return the cell of each row; values that are missing, or in no bin, have one, too."""
-        codes = np.zeros(len(values[0]), np.int64)
-        for j, column in zip(group, values, strict=True):
-            axis = self._axes[j]
-            own = axis.codes(column)
-            codes = codes * (len(axis) + 1) + np.where(own < 0, len(axis), own)
-        return codes
+        axes = [self._axes[j] for j in group]
+        codes = [axis.codes(column) for axis, column in zip(axes, values, strict=True)]
+        # The last of each axis, at -1, is that of values in no bin.
+        sizes = tuple(len(axis) + 1 for axis in axes)
+        return np.ravel_multi_index(codes, sizes, mode="wrap")
 
     def _means(self, values: list[NDArray]) -> _Block:
         """Return how far sums of numbers are from the release's mean of as many rows."""

@@ -53,7 +53,7 @@ from ..privacy._noise import (
     nominal_mechanism,
 )
 from ..privacy._objective import CurvatureError
-from ..schema._columns import Categorical, Date
+from ..schema._columns import Categorical, Date, Numeric
 from ..schema._groups import Groups, label_bytes
 from ..schema._reading import ReadRows, rows_of, tables_without_rows
 from ..schema._schema import TableSchema, as_schema, stack_columns, stratified
@@ -176,14 +176,15 @@ class TableForm:
     ----------
     like : array or frame of shape (0, d)
         The user's table, without its rows.
-    schema : TableSchema or None
-        The schema of the columns that are read, as `TableSchema.for_table` returns it.
+    schema : TableSchema
+        The schema of the columns that are read, as `TableSchema.for_table` returns it. All columns
+        are numbers where none was given.
     positions : list of int
         Where these columns stand in the table.
     """
 
     like: Any
-    schema: TableSchema | None
+    schema: TableSchema
     positions: list[int]
 
     @classmethod
@@ -195,10 +196,9 @@ class TableForm:
         ValueError
             For a schema of another table.
         """
-        d = like.shape[1]
-        if schema is None:
-            return cls(like, None, list(range(d)))
-        return cls(like, schema.for_table(d, names), schema.positions(d, names))
+        table = like.shape[1], names
+        known = TableSchema(Numeric()) if schema is None else schema
+        return cls(like, known.for_table(*table), known.positions(*table))
 
     def read(self, cells: Any) -> Any:
         """Return the table that holds what the schema reads of cells: a frame for a frame.
@@ -213,25 +213,17 @@ class TableForm:
         ValueError
             For a cell that the schema does not take. The message tells no value.
         """
-        if self.schema is None:
-            return self._table(list(np.asarray(cells, np.float64).T))
         every = range(self.schema.n_columns)
         return self._table([self.schema.decode(j, self.schema.read(cells, j)) for j in every])
 
     def public_rows(self, n_least: int) -> Any:
         """Return public rows that fill ranges, or [0, 1] without one, and lists evenly."""
-        columns = None if self.schema is None else self.schema.columns
-        n_codes = [c.n_codes for c in columns or () if isinstance(c, Categorical)]
+        columns = self.schema.columns
+        n_codes = [c.n_codes for c in columns if isinstance(c, Categorical)]
         # Candidates are tried on 20 public rows at least, and on each category twice.
         m = max(20, n_least, 2 * max(n_codes, default=0))
         rng = np.random.RandomState(0)
-        drawn = [stratified(m, rng) for _ in self.positions]
-        if columns is None:
-            return self._table(drawn)
-        bounded = [isinstance(c, Categorical) or c.bounds is not None for c in columns]
-        drawn = [c.sample(u) if ok else u for c, u, ok in zip(columns, drawn, bounded, strict=True)]
-        pairs = zip(columns, drawn, strict=True)
-        return self._table([c.decode(d) if isinstance(c, Date) else d for c, d in pairs])
+        return self._table([_public_cells(c, stratified(m, rng)) for c in columns])
 
     def _table(self, columns: list[NDArray]) -> Any:
         """Return a table of these columns, and zeros for those that the schema leaves out."""
@@ -246,6 +238,12 @@ class TableForm:
             kept = {name: None if p.dtype.kind == "M" else p.dtype for name, p in named}
             return type(self.like)({n: series(p, dtype=kept[n]) for n, p in named})
         return type(self.like)({n: p.tolist() if p.dtype == object else p for n, p in named})
+
+
+def _public_cells(column: Any, u: NDArray[np.float64]) -> NDArray:
+    """Return a cell for each number in [0, 1]: that number where the column has no range."""
+    cells = u if isinstance(column, Numeric) and column.bounds is None else column.sample(u)
+    return column.decode(cells) if isinstance(column, Date) else cells
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._sklearn import check_matplotlib
+from .._html import open_axes
 from ..moments import Estimate, M2MEstimator
 from ..moments.asking._estimate import with_unit
 from ..schema._schema import TableSchema
@@ -38,13 +38,9 @@ class Display:
 
     def _open_axes(self, ax: Any, figsize: tuple[float, float] = (5.2, 3.6)) -> Any:
         """Return the axes to draw on, new ones where `ax` is None."""
-        check_axes(ax, f"{type(self).__name__}.plot")
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=figsize, layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
-        return ax
+        self.ax_ = open_axes(ax, f"{type(self).__name__}.plot", figsize)
+        self.figure_ = self.ax_.figure
+        return self.ax_
 
     def _next_style(self) -> dict[str, Any]:
         """Return colour, line and marker that no curve on the axes has so far."""
@@ -123,15 +119,6 @@ def names_of(estimate: Estimate, axis: int) -> Sequence[str]:
 def name_ticks(ax: Any, names: Sequence[str]) -> None:
     """Write names below the axis, slanted."""
     ax.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
-
-
-def check_axes(ax: Any, caller: str) -> None:
-    """Raise ImportError without matplotlib, TypeError for what is no Axes but several."""
-    check_matplotlib(caller)
-    from matplotlib.axes import Axes
-
-    if ax is not None and not isinstance(ax, Axes):
-        raise TypeError(f"ax must be a matplotlib Axes or None, got {type(ax).__name__}.")
 
 
 def fill(k: int) -> dict[str, Any]:

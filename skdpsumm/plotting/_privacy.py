@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 
+from .._html import check_axes
 from ..moments import Estimate
 from ..privacy import PrivacyLedger
 from ..schema._reading import unwrap
-from ._base import ERROR_BARS, Display, check_axes, fill, of_level
+from ._base import ERROR_BARS, Display, fill, of_level
 
 
 @dataclass(eq=False, repr=False)

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from .._computing import TINY
 from ..features._histogram import HistogramMap
 from ..moments import Estimate, M2MEstimator
-from ..schema._schema import TableSchema
 from ..sketches import PrivateSketch
 from ..sketches._steps import MEAN_NOISE
 from ._base import (
@@ -142,20 +141,9 @@ class HistogramDisplay(TableDisplay):
         """
         columns = estimator.schema_
         j = columns.index(column, "column")
-        edges = _edges(columns, j, bins) if j in columns.numbers else None
+        edges = estimator._edges(j, bins) if j in columns.numbers else None
         shares = estimator.histogram(column, bins if edges is None else edges)
         return cls(shares, edges=edges, label=label_of(columns, j)).plot(**options)
-
-
-def _edges(columns: TableSchema, j: int, bins: Any) -> NDArray:
-    """Return the edges of the bins, as `M2MEstimator.histogram` takes them."""
-    if bins is None:
-        known = columns.columns[j].edges
-        bins = 10 if known is None else known  # as in `M2MEstimator.histogram`
-    if np.ndim(bins):
-        return np.asarray(bins, dtype=np.float64)
-    low, high = columns.bound(j)  # type: ignore[misc]  # numbers of an M2MEstimator have one
-    return np.linspace(low, high, int(bins) + 1)
 
 
 # ---- bars of several releases, side by side

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from .._computing import advance, is_shown, progress
+from .._computing import advance
 from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected, gdp_mu
 
 # The part of epsilon and of delta that pays for the discreteness of Gaussian noise.
@@ -351,12 +351,10 @@ def noisy_integers(
     flat = values.ravel()
     if len(flat) <= DRAWN_AT_ONCE:
         return draw(flat, scale).reshape(values.shape)
-    # How many numbers there are to draw is public: parameters and the number of columns say it.
-    with progress("exact noise, a step for each number", is_shown(), len(flat), late=True):
-        parts = []
-        for batch in gen_batches(len(flat), DRAWN_AT_ONCE):
-            parts.append(draw(flat[batch], scale))
-            advance(len(parts[-1]))
+    parts = []
+    for batch in gen_batches(len(flat), DRAWN_AT_ONCE):
+        parts.append(draw(flat[batch], scale))
+        advance(len(parts[-1]))
     return np.concatenate(parts).reshape(values.shape)
 
 

@@ -252,9 +252,8 @@ class BaseSketcher(TableSketcher):
             plan = self._draft(noise_seed)
             with progress(f"{type(self).__name__}.fit", self.verbose):
                 sums, n_rows = rows(plan.feature_map)
-            plan.check_room(n_rows)
-            self._pay(plan.claim_for(self.ledger))
-            with progress(f"{type(self).__name__}.release", self.verbose, late=True):
+                plan.check_room(n_rows)
+                self._pay(plan.claim_for(self.ledger))
                 sketch = plan.released(sums, n_rows)
             self._set_release(sketch, known)
         return self
