@@ -92,6 +92,7 @@ class _Lines:
         print(line, file=sys.stderr, flush=True)
 
 
+_controller = lru_cache(ThreadpoolController)
 _lock = threading.Lock()
 _inside: list[Any] = []  # the limit, once per thread of ours that is inside
 
@@ -113,11 +114,6 @@ def one_blas_thread() -> Iterator[None]:
             _inside.pop()
             if not _inside:
                 limit.restore_original_limits()
-
-
-@lru_cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 _HOME = os.path.join(os.path.dirname(__file__), "")

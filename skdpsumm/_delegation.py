@@ -11,6 +11,8 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+_TAGS_OF_KINDS = ("classifier_tags", "regressor_tags", "transformer_tags")
+
 
 def inner_tags(estimator: Any) -> Tags:
     """Return the tags of an inner estimator; of what is none, such as a class, those of any.
@@ -79,6 +81,12 @@ class DelegatingMixin:
         """The classes of the fitted estimator."""
         check_is_fitted(self, self._inner)
         return getattr(self, self._inner).classes_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags, inner = super().__sklearn_tags__(), inner_tags(self.estimator)  # type: ignore[misc]
+        for name in ("estimator_type", "target_tags", *_TAGS_OF_KINDS):
+            setattr(tags, name, getattr(inner, name))
+        return tags
 
     def _call(self, method: str, X: Any) -> Any:
         check_is_fitted(self, self._inner)

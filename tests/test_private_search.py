@@ -133,9 +133,10 @@ def test_a_rows_score_depends_on_that_row_alone():
         *(-9.0, 9.0, "add_remove", scorer().plan),
     )
     rows = [X[[i]] for i in range(60)]
-    each = [score.exact(model, [row], y[[i]]) for i, row in enumerate(rows)]
-    assert score.exact(model, rows, y) == sum(each)
-    assert score.exact(model, rows[::-1], y[::-1]) == sum(each)
+    each = [score.exact(model, [row], y[[i]], np.arange(1)) for i, row in enumerate(rows)]
+    own = np.arange(len(rows))
+    assert score.exact(model, rows, y, own) == sum(each)
+    assert score.exact(model, rows[::-1], y[::-1], own) == sum(each)
     assert set(seen) == {(1, 7)}
 
 
@@ -311,4 +312,4 @@ def test_a_candidate_that_reads_rows_elsewhere_is_refused():
 def test_a_row_whose_score_fails_counts_as_low():
     score = scorer(score="accuracy")
     object.__setattr__(score, "row_score", lambda *_: 1 / 0)
-    assert score.exact(None, [X[:1]] * 5, Y[:5]) == score.worst(5)
+    assert score.exact(None, [X[:1]] * 5, Y[:5], np.arange(5)) == score.worst(5)

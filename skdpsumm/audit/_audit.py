@@ -30,6 +30,8 @@ from ..privacy._mechanisms import gdp_epsilon
 
 Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]  # outputs on X and on X_neighbour, each of shape (trials, length)
+# Takes the counts of an event on the data set where it is likelier and on the other.
+Bounds = Callable[[Any, Any], Any]
 
 # ---- claims
 
@@ -37,8 +39,6 @@ Pair = tuple[Floats, Floats]  # outputs on X and on X_neighbour, each of shape (
 @dataclass(frozen=True)
 class Claims:
     """Claims that an event of probability p on one data set and q on the other can refute.
-
-    `bound` rises with p and falls with q, so that confidence limits may stand for both.
 
     Parameters
     ----------
@@ -51,22 +51,18 @@ class Claims:
     family: str | None
     delta: float
 
-    def gain(self, p: Any) -> Any:
-        """Return what p is worth."""
-        return np.log(np.maximum(p - self.delta, 0.0)) if self.family is None else ndtri(p)
+    def bounds(self, n: int, error: float) -> Bounds:
+        """Return what gives lower bounds on the privacy parameter, epsilon or mu, of counts.
 
-    def cost(self, q: Any) -> Any:
-        """Return what q takes off."""
-        return np.log(q) if self.family is None else ndtri(q)
-
-    def bound(self, likely: int, rare: int, n: int, error: float) -> float:
-        """Return the lower bound on the privacy parameter, epsilon or mu, of an event's counts.
-
-        Each of the two limits errs with probability `error`.
+        They rise with p and fall with q, so that confidence limits stand for both. Each of the two
+        limits errs with probability `error`.
         """
+        counts = np.arange(n + 1)
+        worth, given = (np.log, self.delta) if self.family is None else (ndtri, 0.0)
         with np.errstate(divide="ignore"):
-            gain = self.gain(lower_limit(likely, n, error))
-            return float(gain - self.cost(upper_limit(rare, n, error)))
+            gains = worth(np.maximum(lower_limit(counts, n, error) - given, 0.0))
+            costs = worth(upper_limit(counts, n, error))
+        return lambda likely, rare: gains[likely] - costs[rare]
 
     def epsilon(self, bound: float) -> float:
         """Return the epsilon, at `delta`, that a bound stands for."""
@@ -100,23 +96,6 @@ def upper_limit(count: Any, n: int, error: float) -> Any:
     """Return the Clopper-Pearson limit that a probability is above with prob. `error` at most."""
     count = np.asarray(count)
     return np.where(count == n, 1.0, betainccinv(count + 1, np.maximum(n - count, 1), error))
-
-
-class Limits:
-    """Bounds on the parameter of `claims` for all counts out of `n` that choose an event.
-
-    About so many events are looked at, so each limit errs by a part of `error`.
-    """
-
-    def __init__(self, n: int, error: float, claims: Claims):
-        counts = np.arange(n + 1)
-        with np.errstate(divide="ignore"):
-            self._gains = claims.gain(lower_limit(counts, n, error / n))
-            self._costs = claims.cost(upper_limit(counts, n, error / n))
-
-    def bound(self, likely: Any, rare: Any) -> Any:
-        """Return the bound for an event's counts on its two data sets."""
-        return self._gains[likely] - self._costs[rare]
 
 
 @dataclass(frozen=True)
@@ -177,16 +156,22 @@ def choose_event(training: Pair, statistic: Any, error: float, claims: Claims) -
         statistics, judges = [_coordinate(0, "output")], training
     else:
         fit, judges = split(training)
-        statistics = list(_learn(fit, Limits(len(fit[0]), error, claims)))
-    limits = Limits(len(judges[0]), error, claims)
-    return _strongest(_best_event(statistic, judges, limits) for statistic in statistics)
+        statistics = list(_learn(fit, _bounds_of_many(fit, error, claims)))
+    bounds = _bounds_of_many(judges, error, claims)
+    return _strongest(_best_event(statistic, judges, bounds) for statistic in statistics)
+
+
+def _bounds_of_many(pair: Pair, error: float, claims: Claims) -> Bounds:
+    """Return bounds that choose an event: about as many are looked at as there are trials."""
+    n = len(pair[0])
+    return claims.bounds(n, error / n)
 
 
 def _strongest(events: Iterable[_Event]) -> _Event:
     return max(events, key=operator.attrgetter("bound"))
 
 
-def _best_event(statistic: _Statistic, pair: Pair, limits: Limits) -> _Event:
+def _best_event(statistic: _Statistic, pair: Pair, bounds: Bounds) -> _Event:
     n = len(pair[0])
     values, index = np.unique(
         np.concatenate([statistic.score(part) for part in pair]), return_inverse=True
@@ -196,9 +181,9 @@ def _best_event(statistic: _Statistic, pair: Pair, limits: Limits) -> _Event:
     counts = {"<=": below, ">=": n - below + at, "==": at, "!=": n - at}
 
     def best(relation: str, likelier: int) -> _Event:
-        bounds = limits.bound(counts[relation][likelier], counts[relation][1 - likelier])
-        i = bounds.argmax()
-        return _Event(statistic, relation, float(values[i]), likelier, float(bounds[i]))
+        found = bounds(counts[relation][likelier], counts[relation][1 - likelier])
+        i = found.argmax()
+        return _Event(statistic, relation, float(values[i]), likelier, float(found[i]))
 
     return _strongest(best(relation, likelier) for relation in counts for likelier in (0, 1))
 
@@ -222,10 +207,10 @@ def _coordinate(j: int, name: str | None = None) -> _Statistic:
     return _Statistic(name or f"output[{j}]", lambda outputs: outputs[:, j])
 
 
-def _learn(fit: Pair, limits: Limits) -> Iterator[_Statistic]:
+def _learn(fit: Pair, bounds: Bounds) -> Iterator[_Statistic]:
     """Yield statistics that may tell the two halves of `fit` apart."""
     length = fit[0].shape[1]
-    coordinates = (_best_event(_coordinate(j), fit, limits) for j in range(length))
+    coordinates = (_best_event(_coordinate(j), fit, bounds) for j in range(length))
     yield _strongest(coordinates).statistic
     everything = np.arange(length)
     yield from _scores(fit, everything, "all outputs")
@@ -354,7 +339,7 @@ class AuditResult:
         """The bound that a release without any privacy would get from as many trials."""
         n, error = self.n_held_out, (1 - self.confidence) / 2
         claims = Claims(self.family, self.delta)
-        return claims.epsilon(claims.bound(n, 0, n, error))
+        return claims.epsilon(float(claims.bounds(n, error)(n, 0)))
 
     def refutes(self, epsilon: float) -> bool:
         """Return whether a claim of (`epsilon`, delta)-differential privacy is refuted.
@@ -585,7 +570,7 @@ def audit_epsilon(
     error, claims = (1 - confidence) / 2, Claims(family, float(delta))
     event = choose_event(training, statistic, error, claims)
     counts, n = event.counts(held_out), len(held_out[0])
-    bound = claims.bound(counts[event.likelier], counts[1 - event.likelier], n, error)
+    bound = float(claims.bounds(n, error)(counts[event.likelier], counts[1 - event.likelier]))
     return AuditResult(
         lower_bound=claims.epsilon(bound),
         confidence=float(confidence),

@@ -6,8 +6,8 @@ import os
 import sys
 from argparse import ArgumentParser
 
+from .._html import cut
 from ._commands import COMMANDS, supernode
-from ._files import printable
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return given.command(given)
     except (ValueError, OSError) as error:
-        print(printable(f"{given.command.__name__}: {error}"), file=sys.stderr)
+        print(cut(f"{given.command.__name__}: {error}"), file=sys.stderr)
         return 2
 
 

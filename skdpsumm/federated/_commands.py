@@ -31,9 +31,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .._html import cut
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys
-from ._files import locked, make_folder, printable, write_file
+from ._files import locked, make_folder, write_file
 
 _SCRIPT = """#!{python}
 import sys
@@ -139,10 +140,10 @@ def agreement(given: Namespace) -> int:
     print(f"sha256 {ours.digest}")
     if given.other is not None:
         difference = ours.difference(Agreement.load(given.other))
-        print(printable(difference or "is equal"))
+        print(cut(difference or "is equal"))
         return int(difference is not None)
     for owner in [] if ours.rows is None else ours.owners:  # who need so many max_rows
-        print(printable(f"{owner} is asked for {ours.rows_asked(owner)} rows a run"))
+        print(cut(f"{owner} is asked for {ours.rows_asked(owner)} rows a run"))
     print(json.dumps(ours.content()))
     return 0
 
@@ -158,7 +159,7 @@ def supernode(given: Namespace) -> int:
     site = OwnerSite.load(given.owner)
     print(f"{site.name}: agreement sha256 {site.check().digest}", flush=True)
     for entry in site.lost():
-        print(printable(_LOST_ANSWER.format(**entry)), flush=True)
+        print(cut(_LOST_ANSWER.format(**entry)), flush=True)
     own = [
         *("--node-config", f"owner={json.dumps(str(given.owner.absolute()))}"),
         *("--auth-supernode-private-key", str(site.keys.with_name("node.key"))),

@@ -23,6 +23,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from .._computing import one_blas_thread
+from .._html import cut
 from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, simulation
 from ..sketches import PrivateSketch
 from ..sketches._private_sketch import read_octets
@@ -32,7 +33,7 @@ from ..summaries._sketch_summarizer import claim_of_sum
 from . import _files, _wire
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys, Letter, seal, unseal
-from ._files import Refusal, printable
+from ._files import Refusal
 
 GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
 _NOT_TAKEN = (
@@ -304,7 +305,7 @@ class FederatedRun:
         if not isinstance(content["kind"], str):  # an array has no one truth when compared
             raise TypeError("The answer is of no kind.")
         if content["kind"] == "Refusal":
-            reason = printable(str(content.get("reason")))[:300] or "no reason given"
+            reason = cut(str(content.get("reason")))[:300] or "no reason given"
             raise Refusal(f"refused: {reason}")
         return content
 

@@ -83,11 +83,6 @@ def locked(path: str | os.PathLike, *, wait: bool = True) -> Iterator[None]:
         yield
 
 
-def printable(text: str) -> str:
-    """Return a text of others for a terminal: what would steer it is taken out."""
-    return "".join(c for c in text if c.isprintable())
-
-
 def note(path: str | os.PathLike, event: str, **entry: Any) -> None:
     """Add one line of JSON to an owner's log, for people to read. `Grants` decides.
 

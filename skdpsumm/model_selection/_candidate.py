@@ -785,17 +785,16 @@ class Table:
         return np.flatnonzero(self.held_out)
 
     @property
-    def counted(self) -> NDArray[np.int64] | None:
-        """Whose each row held out is, 0, 1, ..., where each group counts once."""
+    def counted(self) -> NDArray[np.int64]:
+        """Whose each row held out is, 0, 1, ...: its own, or its group's where each counts once."""
         if self.groups is None or not self.averages:
-            return None
+            return np.arange(len(self.scored))
         return np.unique(self.groups.codes[self.scored], return_inverse=True)[1]
 
     @property
     def n_scores(self) -> int:
         """How many scores are summed: of rows, or of groups that count once."""
-        counted = self.counted
-        return len(self.scored) if counted is None else len(np.unique(counted))
+        return len(np.unique(self.counted))
 
     def scored_rows(self, learner: Any, values: Any, good: NDArray[np.bool_]) -> list[Any]:
         """Return the rows held out, as a learner takes them; None for those that are not good.
@@ -983,18 +982,15 @@ class PrivateScore:
         """How many rows are needed for a choice that is not mostly noise."""
         return self.told_apart(1.0) / (DROWNED_SHARE_OF_SIZE * (self.high - self.low))
 
-    def exact(
-        self, estimator: Any, rows: list[Any], y: NDArray, counted: NDArray | None = None
-    ) -> int:
+    def exact(self, estimator: Any, rows: list[Any], y: NDArray, counted: NDArray[np.int64]) -> int:
         """Return the sum over rows, or groups that count once, in grid units: private."""
         with config_context(assume_finite=True, skip_parameter_validation=True):
             scores = [self._of_row(estimator, row, y[[i]]) for i, row in enumerate(rows)]
         units = self._on_grid(np.array(scores, np.float64))
-        if counted is None or len(counted) == 0:
-            return int(units.sum())
-        sums = np.zeros(int(counted.max()) + 1, np.int64)
+        n_rows = np.bincount(counted)
+        sums = np.zeros(len(n_rows), np.int64)
         np.add.at(sums, counted, units)  # in whole units, so a group's sum hangs on no other
-        return int(np.rint(sums / np.bincount(counted)).astype(np.int64).sum())
+        return int(np.rint(sums / n_rows).astype(np.int64).sum())
 
     @property
     def predicts(self) -> bool:

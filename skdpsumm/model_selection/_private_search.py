@@ -19,7 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, silence, warn_caller
-from .._delegation import DelegatingMixin, inner_has, inner_tags
+from .._delegation import DelegatingMixin, inner_has
 from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import BudgetExceededError, NoiseWarning, PrivacyGuarantee, PrivacyLedger
 from ..privacy._best_of import StoppingLaw
@@ -577,11 +577,3 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
 
     def _inner_input(self, X: Any) -> Any:
         return for_inner(X, self)
-
-    def __sklearn_tags__(self):
-        tags, inner = super().__sklearn_tags__(), inner_tags(self.estimator)
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags = inner.classifier_tags
-        tags.regressor_tags = inner.regressor_tags
-        tags.target_tags = inner.target_tags
-        return tags

@@ -347,13 +347,10 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         return for_inner(X, self.summarizer_)
 
     def __sklearn_tags__(self):
-        tags, inner = super().__sklearn_tags__(), inner_tags(self.estimator)
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags = inner.classifier_tags
-        if inner.regressor_tags is not None:  # `score` is no R^2 of the owners' rows
-            tags.regressor_tags = replace(inner.regressor_tags, poor_score=True)
-        tags.transformer_tags = inner.transformer_tags
-        tags.target_tags = replace(inner.target_tags, multi_output=False)  # one label for a row
+        tags = super().__sklearn_tags__()
+        if tags.regressor_tags is not None:  # `score` is no R^2 of the owners' rows
+            tags.regressor_tags = replace(tags.regressor_tags, poor_score=True)
+        tags.target_tags = replace(tags.target_tags, multi_output=False)  # one label for a row
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(_schema(self.summarizer))
         tags.non_deterministic = inner_tags(self.summarizer).non_deterministic
         return tags
