@@ -24,11 +24,6 @@ _ROWS_OF_GRAM_BLOCK = 2048
 # ---- products
 
 
-def power_below(size: float) -> float:
-    """Return the largest power of two that is at most `size`: multiples of it are exact."""
-    return math.ldexp(1.0, math.frexp(size)[1] - 1)
-
-
 def careful_product(matrix: Floats, x: Floats) -> Floats:
     """Return ``matrix @ x`` with errors within `product_error`.
 

@@ -35,7 +35,7 @@ from ..schema._values import known_classes
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
 from ._mmd import check_in_memory
-from ._owners import rows_by_owner
+from ._parties import rows_by_owner
 from ._protocol import NONE_SHARED, SummaryPrivacy
 from ._synthetic_rows import LabelledTable, SyntheticRows
 

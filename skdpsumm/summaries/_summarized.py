@@ -31,7 +31,7 @@ from ..schema._reading import (
 from ..schema._schema import allowed, as_schema
 from ..schema._values import label_array
 from ._mmd import RowReader, mmd2
-from ._owners import read_label_column
+from ._parties import read_label_column
 from ._summarizer import PrivateMMDSummarizer
 
 ROUTED_TO_MODEL = ("X_target", "owners", "groups", "target_groups", "X_holdout", "y_holdout")

@@ -25,9 +25,16 @@ from ..schema._schema import SchemaLike, TableSchema, allowed, as_schema, schema
 from ..schema._values import CellError
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
-from ._curator import OTHER_LABELS, Curator
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
-from ._owners import BAD_LABELS, DataOwner, PartitionOwners, read_owners, run_protocol
+from ._parties import (
+    BAD_LABELS,
+    OTHER_LABELS,
+    Curator,
+    DataOwner,
+    PartitionOwners,
+    read_owners,
+    run_protocol,
+)
 from ._protocol import COSTS_NOTHING, Pool, Propose, Protocol, Terms
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}

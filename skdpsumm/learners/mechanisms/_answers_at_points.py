@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
 
 from ..._computing import advance
-from ..._linear_systems import TINY, Floats, power_below
+from ..._linear_systems import TINY, Floats
 from ..._sklearn import Interval
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
@@ -34,12 +34,13 @@ from ...privacy._noise import (
     noisy_integers,
     nominal_mechanism,
     on_grid,
+    power_below,
     secret_generator,
 )
-from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     GRID_PER_SENSITIVITY,
     ROUNDED_UP,
+    FeatureSpace,
     Minimizer,
     Problem,
     Space,
