@@ -15,8 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..privacy import PrivacyLedger
+from ..schema._columns import class_codes, known_classes, public_interval
 from ..schema._schema import SchemaLike
-from ..schema._values import class_codes, known_classes, public_interval
 from ._base import BaseKernelLearner
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Floats, Loss, as_loss, classifier_loss

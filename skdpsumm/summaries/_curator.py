@@ -23,8 +23,7 @@ from ..privacy._guarantee import PrivacyGuarantee
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
-from ..schema._reading import NoEstimator, check_some_rows, validate_table
-from ..schema._values import label_array
+from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
 from ._mmd import Embedding, Quotas, centred, exact_search, prefix_objective, unchangeable
 from ._owners import read_label_column
 from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Rows, Terms, state_privacy

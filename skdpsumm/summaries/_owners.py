@@ -18,9 +18,20 @@ from .._sklearn import validate_parameter_constraints
 from ..privacy._fit import PrivateFit, check_groups
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
-from ..schema._reading import Y_LENGTH, NoEstimator, n_rows_of, read_labels, rows_of, validate_table
+from ..schema._reading import (
+    SHAPE,
+    Y_LENGTH,
+    CellError,
+    NoEstimator,
+    cells_as_objects,
+    label_array,
+    n_rows_of,
+    read_labels,
+    rows_of,
+    sound_labels,
+    validate_table,
+)
 from ..schema._schema import TableSchema, as_schema, schema_of
-from ..schema._values import SHAPE, CellError, cells_as_objects, label_array, sound_labels
 from ..schema._vectorizer import VectorRows, part_of
 from ._mmd import SCORED_AT_ONCE, Embedding, feature_search, grid_scores, table_rows
 from ._protocol import Bid, CallForBids, HandOver, Message, ProposeRows, Rows, SendBest
