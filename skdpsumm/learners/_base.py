@@ -30,11 +30,11 @@ from ..privacy import (
 )
 from ..privacy._fit import PrivateFit, own_clone
 from ..privacy._noise import nominal_mechanism
+from ..schema._columns import class_codes, known_classes, public_interval
 from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap
 from ..schema._schema import SchemaLike, allowed, as_schema
 from ..schema._sparse import SparseRows
-from ..schema._values import class_codes, known_classes, public_interval
 from ..schema._vectorizer import part_of
 from ._space import MOST_COLUMNS, Reading, even_points, open_space
 from .erm._kernel_space import PolynomialKernel
@@ -671,11 +671,11 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         return np.array([0, 1]) if self.classes is None else np.asarray(self.classes)
 
     @property
-    def classes_(self):
+    def classes_(self) -> NDArray:
         """The classes, sorted."""
         return self._coding.classes
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the released scores.
 
         Parameters
@@ -690,7 +690,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         """Return the class of each row.
 
         Parameters
@@ -788,7 +788,7 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
     def _public_target(self):
         return np.array(self._interval().low)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         """Return the prediction for each row, within `y_bounds`.
 
         Parameters

@@ -18,8 +18,14 @@ from numpy.typing import NDArray
 
 from .._bounded import MOST_CHARACTERS, parse_toml
 from ._columns import Categorical, Column, Date, Numeric, short_number, told
-from ._reading import finite_numbers
-from ._values import CellError, cells_as_objects, exact_dates, is_missing, plain_labels
+from ._reading import (
+    CellError,
+    cells_as_objects,
+    exact_dates,
+    finite_numbers,
+    is_missing,
+    plain_labels,
+)
 
 # Different words that a draft lists, at most: more are names or free text.
 _MOST_GUESSED = 1000

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from .._bounded import MOST_CHARACTERS, check_nested
 from .._html import MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
 from . import _files
-from ._columns import Categorical, Column, Date, Numeric, as_column, is_range, read_cells, told
+from ._columns import (
+    Categorical,
+    Column,
+    Date,
+    Numeric,
+    as_column,
+    check_text,
+    is_range,
+    read_cells,
+    told,
+)
 from ._reading import (
     AS_WORDS,
     TWO_NAMES,
@@ -30,7 +40,6 @@ from ._reading import (
     read_table,
 )
 from ._sparse import SparseRows
-from ._values import check_text
 
 NO_SCHEMA = (
     "schema is missing: give the public description of the columns, such as schema=(0, 1) or "

@@ -32,16 +32,20 @@ from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
 from ..schema._reading import (
+    SHAPE,
     Y_LENGTH,
+    CellError,
     NoEstimator,
+    cells_as_objects,
     check_some_rows,
+    label_array,
     n_rows_of,
     read_labels,
     rows_of,
+    sound_labels,
     validate_table,
 )
 from ..schema._schema import TableSchema, as_schema, schema_of
-from ..schema._values import SHAPE, CellError, cells_as_objects, label_array, sound_labels
 from ..schema._vectorizer import VectorRows, part_of
 from ._mmd import (
     SCORED_AT_ONCE,

@@ -19,10 +19,9 @@ from ..._computing import silence
 from ..._delegation import inner_has
 from ..._sklearn import StrOptions
 from ...privacy import PrivacyLedger
-from ...schema._columns import Categorical, Numeric
+from ...schema._columns import Categorical, Numeric, class_codes, known_classes, listed_classes
 from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, as_schema
-from ...schema._values import class_codes, known_classes, listed_classes
 from ...sketches._sketchers import TableSketcher
 from .._base import of_paper
 from ..inferring._points import Points
