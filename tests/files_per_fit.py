@@ -24,11 +24,11 @@ from skdpsumm.summaries import PrivateMMDSummarizer
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
-    "RFFSketcher": 16,
+    "RFFSketcher": 14,
     "TDILClassifier": 21,
     "PrivateMMDSummarizer": 18,
-    "M2MEstimator": 30,
-    "M2MClassifier": 32,
+    "M2MEstimator": 23,
+    "M2MClassifier": 25,
     "PrivateSearchCV": 29,
 }
 
