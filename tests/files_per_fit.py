@@ -27,8 +27,8 @@ LIMITS = {
     "RFFSketcher": 13,
     "TDILClassifier": 17,
     "PrivateMMDSummarizer": 15,
-    "M2MEstimator": 25,
-    "M2MClassifier": 26,
+    "M2MEstimator": 23,
+    "M2MClassifier": 25,
     "PrivateSearchCV": 23,
 }
 
