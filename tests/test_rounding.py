@@ -16,6 +16,7 @@ from refusals import refused
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import PINPClassifier, PrivacyLedger, TDDLClassifier, TDILClassifier
+from skdpsumm._computing import power_below
 from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism, PolynomialKernel
 from skdpsumm.learners.erm import _losses, _problem
 from skdpsumm.learners.erm._kernel_space import KernelSpace
@@ -30,7 +31,7 @@ from skdpsumm.learners.erm._problem import (
 )
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise, GaussianPath
 from skdpsumm.privacy import gdp_mu
-from skdpsumm.privacy._noise import on_grid, power_below
+from skdpsumm.privacy._noise import on_grid
 
 RNG = np.random.default_rng(0)
 PLANTED = pytest.mark.parametrize("planted", [False, True], ids=["sound", "planted"])

@@ -10,7 +10,8 @@ import pytest
 from sklearn import config_context
 from sklearn.metrics.pairwise import rbf_kernel
 
-from skdpsumm._linear_systems import UNIT, careful_product, product_error
+from skdpsumm._computing import UNIT
+from skdpsumm._linear_systems import careful_product, product_error
 from skdpsumm.learners.erm import _feature_solver, _kernel_solver, _losses, _newton, _problem
 from skdpsumm.learners.erm._feature_solver import FeatureRows, solve_primal
 from skdpsumm.learners.erm._kernel_solver import HalfMatrix, plain_error, solve_dual

@@ -40,21 +40,28 @@ from ..schema._reading import (
 )
 from ._candidate import (
     ETAS,
+    SCORES,
+    ChoiceNoise,
     Choices,
     Leaf,
+    PrivateScore,
     PublicRows,
     Rehearsal,
+    Result,
     RunPlan,
+    Table,
     TableForm,
     alike,
     check_steps,
+    groups_held_out,
+    labels_of,
     last_step,
     plan_runs,
+    run,
     schemas_of,
     set_claim,
     stopping,
 )
-from ._run import SCORES, ChoiceNoise, PrivateScore, Result, Table, groups_held_out, labels_of, run
 
 
 @dataclass(frozen=True, repr=False)

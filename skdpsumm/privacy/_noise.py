@@ -310,11 +310,6 @@ class IntegerNoise:
         return self._noises[index].add(values, noise_seed, (index,))
 
 
-def power_below(size: float) -> float:
-    """Return the largest power of two that is at most `size`: multiples of it are exact."""
-    return math.ldexp(1.0, math.frexp(size)[1] - 1)
-
-
 def on_grid(values: NDArray[np.float64], step: float) -> NDArray[np.int64]:
     """Return values in units of `step`, rounded, and clipped to what noise may be added to.
 

@@ -36,8 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from .._computing import Kept, progress
-from .._linear_systems import TINY
+from .._computing import TINY, Kept, progress
 from ..features._feature_maps import GRID, UnionMap, check_size, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee, PrivacyLedger

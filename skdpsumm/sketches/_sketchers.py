@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
-from .._dask import PartitionSchema
 from .._html import some_of
 from .._sklearn import Interval, StrOptions
 from ..features._feature_maps import (
@@ -47,7 +46,7 @@ from ..schema._schema import (
     public_points,
     schema_of,
 )
-from ._partitions import sum_partitions
+from ._partitions import PartitionSchema, sum_partitions
 from ._private_sketch import Counted, PlannedRelease, PrivateSketch, check_fits, sums_of
 
 # Share of the budget that buys the number of rows, as in the paper.

@@ -24,7 +24,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from .._computing import one_blas_thread, warn_caller
-from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
 from ..privacy._fit import PrivateFit, charge, check_groups, warn_of_seed
 from ..privacy._guarantee import PrivacyGuarantee
@@ -47,6 +46,7 @@ from ..schema._reading import (
 )
 from ..schema._schema import TableSchema, as_schema, schema_of
 from ..schema._vectorizer import VectorRows, part_of
+from ..sketches._partitions import PartitionSchema, compute, on_partitions, partitions, sound
 from ._mmd import (
     SCORED_AT_ONCE,
     Embedding,

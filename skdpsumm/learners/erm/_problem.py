@@ -75,9 +75,10 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.utils import gen_batches
 
-from ..._linear_systems import UNIT, careful_product, product_error
+from ..._computing import UNIT, power_below
+from ..._linear_systems import Floats, careful_product, product_error
 from ...features._row_alone import dense, map_rows
-from ...privacy._noise import derived_seed, power_below
+from ...privacy._noise import derived_seed
 from ...schema._sparse import SparseRows
 from ...schema._vectorizer import Interactions
 from ._feature_solver import (
@@ -88,7 +89,7 @@ from ._feature_solver import (
     smallest_tolerance,
     solve_primal,
 )
-from ._losses import Floats, Loss
+from ._losses import Loss
 from ._newton import LARGEST_COEFFICIENT, check_tolerance
 
 # An exact kernel of more rows would not fit into the memory of common machines. Explicit features

@@ -23,8 +23,8 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
 
-from ..._computing import advance
-from ..._linear_systems import TINY, Floats
+from ..._computing import TINY, advance, power_below
+from ..._linear_systems import Floats
 from ..._sklearn import Interval
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
@@ -34,7 +34,6 @@ from ...privacy._noise import (
     noisy_integers,
     nominal_mechanism,
     on_grid,
-    power_below,
     secret_generator,
 )
 from ..erm._problem import (

@@ -36,11 +36,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import get_config
 
-from ..._computing import advance, one_blas_thread
+from ..._computing import advance, one_blas_thread, power_below
 from ..._linear_systems import Floats
 from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
-from ...privacy._noise import Block, IntegerNoise, power_below
+from ...privacy._noise import Block, IntegerNoise
 from ...schema._sparse import SparseRows
 from ...schema._vectorizer import part_of
 from ..erm._losses import Loss, ResidualLoss

@@ -16,16 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ..._computing import power_below
 from ..._linear_systems import Floats
 from ...privacy._mechanisms import Mechanism
-from ...privacy._noise import (
-    RESERVE,
-    noisy_integers,
-    on_grid,
-    power_below,
-    radial_noise,
-    secret_generator,
-)
+from ...privacy._noise import RESERVE, noisy_integers, on_grid, radial_noise, secret_generator
 from ...privacy._objective import ObjectiveDP, calibrate, discrete_slack, regularization_of_share
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, FeatureSpace, Minimizer, Problem, Terms

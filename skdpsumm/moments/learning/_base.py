@@ -15,8 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..._computing import progress, warn_caller
-from ..._linear_systems import TINY
+from ..._computing import TINY, progress, warn_caller
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap
 from ...privacy._fit import columns_kept
