@@ -27,8 +27,8 @@ LIMITS = {
     "RFFSketcher": 16,
     "TDILClassifier": 21,
     "PrivateMMDSummarizer": 18,
-    "M2MEstimator": 30,
-    "M2MClassifier": 32,
+    "M2MEstimator": 24,
+    "M2MClassifier": 26,
     "PrivateSearchCV": 29,
 }
 

@@ -1,24 +1,41 @@
-"""One public description of a table, which every estimator reads its rows through."""
+"""One public description of a table, which every estimator reads its rows through.
+
+It is also written down here: in the header of a sketch, in a TOML file, and as a first draft.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import date
+from decimal import Decimal
 from functools import cached_property, reduce
 from numbers import Integral, Number
 from pathlib import Path
 from typing import Any, TypeAlias, overload
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bounded import MOST_CHARACTERS, check_nested
+from .._bounded import MOST_CHARACTERS, check_nested, parse_toml
 from .._html import MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
-from . import _files
-from ._columns import Categorical, Column, Date, Numeric, as_column, is_range, read_cells, told
+from ._columns import (
+    Categorical,
+    Column,
+    Date,
+    Numeric,
+    as_column,
+    is_range,
+    read_cells,
+    short_number,
+    told,
+)
 from ._reading import (
     AS_WORDS,
     TWO_NAMES,
@@ -26,11 +43,12 @@ from ._reading import (
     check_some_rows,
     column_names,
     exact_numbers,
+    finite_numbers,
     listed_columns,
     read_table,
 )
 from ._sparse import SparseRows
-from ._values import check_text
+from ._values import CellError, cells_as_objects, check_text, exact_dates, is_missing, plain_labels
 
 NO_SCHEMA = (
     "schema is missing: give the public description of the columns, such as schema=(0, 1) or "
@@ -42,6 +60,8 @@ _NEVER = "never"
 # Combinations of values that no row has, each in the order of the columns: of numbers a closed
 # range (low, high), of categories their codes. Missing cells are in none.
 Combination: TypeAlias = tuple[tuple[int, tuple[Any, ...]], ...]
+# Different words that a draft lists, at most: more are names or free text.
+_MOST_GUESSED = 1000
 # A file could list as many as it likes.
 _MOST_COMBINATIONS = 4096
 # Cells of the columns of a combination, at most: a model holds no more, and could not use it.
@@ -624,10 +644,10 @@ class TableSchema:
         parts = [] if self.extra_columns == "refuse" else [f'{_EXTRA} = "{self.extra_columns}"\n']
         for key, column in zip(self, self.columns, strict=True):
             title = f"[{_ALL}]" if self.is_for_all else "[[columns]]"
-            title = title if self.names is None else f"[columns.{_files.toml_key(key)}]"
-            parts.append("\n".join([title, *_files.toml_lines(column.state())]) + "\n")
+            title = title if self.names is None else f"[columns.{toml_key(key)}]"
+            parts.append("\n".join([title, *toml_lines(column.state())]) + "\n")
         for one in self.impossible:
-            parts.append("\n".join([f"[[{_NEVER}]]", *_files.toml_lines(self._never(one))]) + "\n")
+            parts.append("\n".join([f"[[{_NEVER}]]", *toml_lines(self._never(one))]) + "\n")
         return "\n".join(parts)
 
     @classmethod
@@ -645,7 +665,7 @@ class TableSchema:
             If entries are unknown or do not describe a column. The message names them. Also if the
             file is not in UTF-8, has more than 1,048,576 characters, or nests tables too deeply.
         """
-        tables = _files.read_toml(path)
+        tables = read_toml(path)
         try:
             return cls.from_tables(tables)
         except ValueError as error:
@@ -665,16 +685,16 @@ class TableSchema:
         ((kind, given),) = tables.items()
         columns: Any
         if kind == _ALL:
-            columns = _files.from_table(_ALL, given)
+            columns = from_table(_ALL, given)
         elif isinstance(given, dict):
-            columns = {name: _files.from_table(name, table) for name, table in given.items()}
+            columns = {name: from_table(name, table) for name, table in given.items()}
         elif isinstance(given, list) and all(isinstance(table, dict) for table in given):
             rest = [{k: v for k, v in table.items() if k != "name"} for table in given]
             names = [table.get("name") for table in given]
             is_named = any(name is not None for name in names)
             if is_named and not _are_names(names):
                 raise ValueError("Each column must have a name of its own, or none of them any.")
-            columns = list(map(_files.from_table, names if is_named else range(len(rest)), rest))
+            columns = list(map(from_table, names if is_named else range(len(rest)), rest))
             columns = _by_name(names if is_named else None, columns)
         else:
             raise ValueError("columns of a schema must be tables, one for each column.")
@@ -722,7 +742,7 @@ class TableSchema:
         faults = []
         for j in range(rows.shape[1]):
             try:
-                columns.append(_files.guess(rows[:, j], names[j] if names else f"x{j}"))
+                columns.append(guess(rows[:, j], names[j] if names else f"x{j}"))
             except ValueError as error:
                 faults.append(str(error))
         if faults:
@@ -866,3 +886,139 @@ def _described(name: Any, given: Any) -> Column:
     except ValueError as error:
         where = name if name == "all columns" else f"column {name!r}"
         raise ValueError(f"schema, {where}: {error}") from None
+
+
+# ---- columns in files
+
+
+def toml_lines(entries: Mapping[Any, Any]) -> list[str]:
+    """Return the entries of a table, with numbers as people write them: 17 for 17.0."""
+    # Categories keep their type, for 1.0 and True are other words in a release than 1.
+    return [f"{toml_key(str(k))} = {_toml(v, exact=k == 'categories')}" for k, v in entries.items()]
+
+
+def _toml(value: Any, *, exact: bool = False) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(one, exact=exact) for one in value)}]"
+    if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(short_number(value) if isinstance(value, float) and not exact else value)
+
+
+def toml_key(name: str) -> str:
+    """Return the name of a column as a key of TOML."""
+    bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
+    return name if bare else _toml(name)
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the tables of a TOML file, or raise ValueError that names the file."""
+    with Path(path).open("rb") as file:
+        octets = file.read(4 * MOST_CHARACTERS + 4)  # what is longer is refused by its characters
+    try:
+        return parse_toml(octets.decode("utf-8-sig"))  # as editors save it
+    except UnicodeDecodeError as error:
+        line = octets[: error.start].count(b"\n") + 1
+        told = f"line {line} is not in UTF-8, as TOML files are. Save the file in UTF-8."
+    except ValueError as error:
+        told = str(error)
+    raise ValueError(f"{path}: {told}")
+
+
+def from_table(name: Any, table: Any) -> Column:
+    """Return the column that a table of TOML or JSON describes, or raise ValueError that names it.
+
+    It is one of dates if `low` is a word or a date, and of numbers without `low`.
+    """
+    if not isinstance(table, dict):
+        raise ValueError(
+            f"schema, column {name!r}: {told(table)} does not describe a column; write a "
+            "table, {low = 0, high = 1} or {categories = [...]}."
+        )
+    is_dated = isinstance(table.get("low"), str | date)
+    kind: Any = Categorical if "categories" in table else Date if is_dated else Numeric
+    known = {f.name for f in fields(kind)}
+    if not set(table) <= known:
+        raise ValueError(
+            f"schema, column {name!r}: unknown entries {sorted(set(table) - known)!r}; known are "
+            f"{sorted(known)}."
+        )
+    try:
+        return kind(**table)
+    except ValueError as error:
+        raise ValueError(f"schema, column {name!r}: {error}") from None
+
+
+# ---- a draft from public rows
+
+
+def guess(cells: NDArray, name: str) -> Column:
+    """Return a draft of a public column, which says what it guesses; or raise ValueError."""
+    try:
+        return _guess_dates(cells) or _guess_categories(cells) or _guess_range(cells)
+    except CellError as error:
+        told = str(error.as_error(f"Column {name!r}"))
+    except ValueError as error:
+        told = f"Column {name!r} cannot be guessed: {error}"
+    raise ValueError(told)
+
+
+def _guess_dates(cells: NDArray) -> Date | None:
+    """Return a column of days, None if not all cells are dates."""
+    for zone in (None, "UTC"):
+        with suppress(CellError):
+            days = exact_dates(cells, "D", None if zone is None else ZoneInfo(zone))
+            present = np.unique(days[~np.isnat(days)]).astype(str).tolist()
+            if len(present) == 1:
+                raise ValueError("it has fewer than two days; leave it out.")
+            if present:
+                low, high, absent = present[0], present[-1], bool(np.isnat(days).any())
+                words = _guess_in_words(f"from {low} to {high}", absent)
+                return Date(low, high, zone=zone, description=words, missing=absent)
+    return None
+
+
+def _guess_categories(cells: NDArray) -> Categorical | None:
+    """Return a column of categories, None if no cell is a word or a truth value."""
+    present = [cell for cell in cells.tolist() if not is_missing(cell)]
+    if not any(isinstance(cell, str | bool) for cell in present):
+        return None
+    plain_labels(cells_as_objects(present))  # which refuses what is neither word nor number
+    values = sorted(set(present), key=str)
+    if len(values) > _MOST_GUESSED:
+        raise ValueError(
+            f"it has {len(values)} different words, which are names or free text; leave it out, "
+            "or group them."
+        )
+    absent = len(present) < len(cells)
+    words = _guess_in_words(f"{len(values)} categories", absent)
+    return Categorical(tuple(values), description=words, missing=absent)
+
+
+def _guess_range(cells: NDArray) -> Numeric:
+    numbers = finite_numbers(cells, missing=True)
+    present = np.unique(numbers[~np.isnan(numbers)])
+    if len(present) < 2:
+        raise ValueError("it has fewer than two values; leave it out.")
+    low, high, absent = float(present[0]), float(present[-1]), bool(np.isnan(numbers).any())
+    step = _guess_step(present, low, high)
+    words = f"from {short_number(low)} to {short_number(high)}"
+    words = _guess_in_words(words + (f" in steps of {short_number(step)}" if step else ""), absent)
+    return Numeric(low, high, step=step, description=words, missing=absent)
+
+
+def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:
+    """Return 1, 0.1, ... 1e-6 where all numbers have so many decimals, and a million values."""
+    for places in range(7):
+        step = float(Decimal(1).scaleb(-places))
+        if (high - low) / step > 1_000_000:
+            return None
+        if np.array_equal(np.round(numbers, places), numbers):
+            return step
+    return None
+
+
+def _guess_in_words(words: str, absent: bool) -> str:
+    return f"guessed from public rows: {words}{', some missing' if absent else ''}"

@@ -38,7 +38,7 @@ from ..features._feature_maps import GRID, UnionMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
 from ..privacy._noise import on_grid
-from ..schema._cells import Cells, public_cells
+from ..schema._columns import Cells, public_cells
 from ..schema._schema import TableSchema
 from ._graphical import GraphicalModel
 from ._private_sketch import rows_from_sums
