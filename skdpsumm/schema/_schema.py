@@ -13,11 +13,10 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, fields
 from datetime import date
-from decimal import Decimal
 from functools import cached_property, reduce
 from numbers import Integral, Number
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -48,7 +47,7 @@ from ._reading import (
     read_table,
 )
 from ._sparse import SparseRows
-from ._values import CellError, cells_as_objects, check_text, exact_dates, is_missing, plain_labels
+from ._values import CellError, check_text, exact_dates, is_missing, plain_labels
 
 NO_SCHEMA = (
     "schema is missing: give the public description of the columns, such as schema=(0, 1) or "
@@ -644,10 +643,9 @@ class TableSchema:
         parts = [] if self.extra_columns == "refuse" else [f'{_EXTRA} = "{self.extra_columns}"\n']
         for key, column in zip(self, self.columns, strict=True):
             title = f"[{_ALL}]" if self.is_for_all else "[[columns]]"
-            title = title if self.names is None else f"[columns.{toml_key(key)}]"
-            parts.append("\n".join([title, *toml_lines(column.state())]) + "\n")
-        for one in self.impossible:
-            parts.append("\n".join([f"[[{_NEVER}]]", *toml_lines(self._never(one))]) + "\n")
+            title = title if self.names is None else f"[columns.{_toml_key(key)}]"
+            parts.append(_toml_table(title, column.state()))
+        parts += [_toml_table(f"[[{_NEVER}]]", self._never(one)) for one in self.impossible]
         return "\n".join(parts)
 
     @classmethod
@@ -683,22 +681,17 @@ class TableSchema:
                 f"{sorted(tables)}."
             )
         ((kind, given),) = tables.items()
-        columns: Any
         if kind == _ALL:
-            columns = from_table(_ALL, given)
-        elif isinstance(given, dict):
-            columns = {name: from_table(name, table) for name, table in given.items()}
-        elif isinstance(given, list) and all(isinstance(table, dict) for table in given):
-            rest = [{k: v for k, v in table.items() if k != "name"} for table in given]
-            names = [table.get("name") for table in given]
-            is_named = any(name is not None for name in names)
-            if is_named and not _are_names(names):
-                raise ValueError("Each column must have a name of its own, or none of them any.")
-            columns = list(map(from_table, names if is_named else range(len(rest)), rest))
-            columns = _by_name(names if is_named else None, columns)
+            known = cls(_described("all columns", given, _of_table), extra_columns=extra)
         else:
-            raise ValueError("columns of a schema must be tables, one for each column.")
-        known = cls(columns, extra_columns=extra)
+            pairs = _named_tables(given)
+            names = [name for name, _ in pairs]
+            columns = [
+                _described(j if name is None else name, table, _of_table)
+                for j, (name, table) in enumerate(pairs)
+            ]
+            is_named = names != [None] * len(names)
+            known = cls(_by_name(names if is_named else None, columns), extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
         if known.names is None:  # a file has words for the positions of columns, one for each
@@ -711,7 +704,7 @@ class TableSchema:
         """Return a draft from PUBLIC rows. It holds guesses: correct them before you use it.
 
         Never give it private rows: their extremes and rare values would become public. `save` the
-        draft, and review the file. The `description` of each column says what was guessed.
+        draft, and review the file. The `description` of each column says that it is a guess.
 
         Parameters
         ----------
@@ -741,10 +734,13 @@ class TableSchema:
         columns: list[Column] = []
         faults = []
         for j in range(rows.shape[1]):
+            who = f"Column {names[j] if names else f'x{j}'!r}"
             try:
-                columns.append(guess(rows[:, j], names[j] if names else f"x{j}"))
+                columns.append(_drafted(rows[:, j]))
+            except CellError as error:
+                faults.append(str(error.as_error(who)))
             except ValueError as error:
-                faults.append(str(error))
+                faults.append(f"{who} cannot be guessed: {error}")
         if faults:
             raise ValueError("\n".join(faults))
         return cls(_by_name(names, columns))
@@ -753,13 +749,7 @@ class TableSchema:
         return self.columns[self.index(key, "schema[...]")]
 
 
-@overload
-def as_schema(given: None) -> None: ...
-@overload
-def as_schema(given: Any) -> TableSchema: ...
-
-
-def as_schema(given: Any) -> TableSchema | None:
+def as_schema(given: Any) -> Any:
     """Return the schema that a parameter `schema` stands for, None where it is None."""
     return given if given is None or isinstance(given, TableSchema) else TableSchema(given)
 
@@ -848,9 +838,18 @@ def _short(value: Any) -> str:
     return "nothing" if value is None else repr(value)[:80]
 
 
-def _are_names(given: Sequence[Any]) -> bool:
-    """Whether these are words that all differ."""
-    return all(isinstance(name, str) for name in given) and len(set(given)) == len(given)
+def _named_tables(given: Any) -> list[tuple[Any, Any]]:
+    """Return the table of each column in a file, and its name; None for one known by position."""
+    if isinstance(given, dict):
+        return list(given.items())
+    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
+        raise ValueError("columns of a schema must be tables, one for each column.")
+    names = [table.get("name") for table in given]
+    are_words = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    if not are_words and any(name is not None for name in names):
+        raise ValueError("Each column must have a name of its own, or none of them any.")
+    rest = [{k: v for k, v in table.items() if k != "name"} for table in given]
+    return list(zip(names, rest, strict=True))
 
 
 def _by_name(names: Sequence[str] | None, columns: Sequence[Any]) -> Any:
@@ -880,9 +879,9 @@ def _remedy(given: Any) -> str:
     return " Give the schema_ of a fitted one, or release=sketcher." if is_fitted else ""
 
 
-def _described(name: Any, given: Any) -> Column:
+def _described(name: Any, given: Any, read: Callable[[Any], Column] = as_column) -> Column:
     try:
-        return as_column(given)
+        return read(given)
     except ValueError as error:
         where = name if name == "all columns" else f"column {name!r}"
         raise ValueError(f"schema, {where}: {error}") from None
@@ -891,10 +890,13 @@ def _described(name: Any, given: Any) -> Column:
 # ---- columns in files
 
 
-def toml_lines(entries: Mapping[Any, Any]) -> list[str]:
-    """Return the entries of a table, with numbers as people write them: 17 for 17.0."""
+def _toml_table(title: str, entries: Mapping[Any, Any]) -> str:
+    """Return a table of TOML, with numbers as people write them: 17 for 17.0."""
     # Categories keep their type, for 1.0 and True are other words in a release than 1.
-    return [f"{toml_key(str(k))} = {_toml(v, exact=k == 'categories')}" for k, v in entries.items()]
+    lines = [
+        f"{_toml_key(str(k))} = {_toml(v, exact=k == 'categories')}" for k, v in entries.items()
+    ]
+    return "\n".join([title, *lines]) + "\n"
 
 
 def _toml(value: Any, *, exact: bool = False) -> str:
@@ -907,7 +909,7 @@ def _toml(value: Any, *, exact: bool = False) -> str:
     return repr(short_number(value) if isinstance(value, float) and not exact else value)
 
 
-def toml_key(name: str) -> str:
+def _toml_key(name: str) -> str:
     """Return the name of a column as a key of TOML."""
     bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
     return name if bare else _toml(name)
@@ -927,98 +929,65 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     raise ValueError(f"{path}: {told}")
 
 
-def from_table(name: Any, table: Any) -> Column:
-    """Return the column that a table of TOML or JSON describes, or raise ValueError that names it.
+def _of_table(table: Any) -> Column:
+    """Return the column that a table of TOML or JSON describes, or raise ValueError.
 
     It is one of dates if `low` is a word or a date, and of numbers without `low`.
     """
     if not isinstance(table, dict):
         raise ValueError(
-            f"schema, column {name!r}: {told(table)} does not describe a column; write a "
-            "table, {low = 0, high = 1} or {categories = [...]}."
+            f"{told(table)} does not describe a column; write a table, {{low = 0, high = 1}} or "
+            "{categories = [...]}."
         )
     is_dated = isinstance(table.get("low"), str | date)
     kind: Any = Categorical if "categories" in table else Date if is_dated else Numeric
     known = {f.name for f in fields(kind)}
     if not set(table) <= known:
         raise ValueError(
-            f"schema, column {name!r}: unknown entries {sorted(set(table) - known)!r}; known are "
-            f"{sorted(known)}."
+            f"unknown entries {sorted(set(table) - known)!r}; known are {sorted(known)}."
         )
-    try:
-        return kind(**table)
-    except ValueError as error:
-        raise ValueError(f"schema, column {name!r}: {error}") from None
+    return kind(**table)
 
 
 # ---- a draft from public rows
 
 
-def guess(cells: NDArray, name: str) -> Column:
-    """Return a draft of a public column, which says what it guesses; or raise ValueError."""
-    try:
-        return _guess_dates(cells) or _guess_categories(cells) or _guess_range(cells)
-    except CellError as error:
-        told = str(error.as_error(f"Column {name!r}"))
-    except ValueError as error:
-        told = f"Column {name!r} cannot be guessed: {error}"
-    raise ValueError(told)
-
-
-def _guess_dates(cells: NDArray) -> Date | None:
-    """Return a column of days, None if not all cells are dates."""
+def _drafted(cells: NDArray) -> Column:
+    """Return a draft of a public column, which says that it is a guess; or raise ValueError."""
+    present = cells[[not is_missing(cell) for cell in cells.tolist()]]
+    said: Any = {"description": "guessed from public rows", "missing": len(present) < len(cells)}
     for zone in (None, "UTC"):
         with suppress(CellError):
-            days = exact_dates(cells, "D", None if zone is None else ZoneInfo(zone))
-            present = np.unique(days[~np.isnat(days)]).astype(str).tolist()
-            if len(present) == 1:
-                raise ValueError("it has fewer than two days; leave it out.")
-            if present:
-                low, high, absent = present[0], present[-1], bool(np.isnat(days).any())
-                words = _guess_in_words(f"from {low} to {high}", absent)
-                return Date(low, high, zone=zone, description=words, missing=absent)
-    return None
-
-
-def _guess_categories(cells: NDArray) -> Categorical | None:
-    """Return a column of categories, None if no cell is a word or a truth value."""
-    present = [cell for cell in cells.tolist() if not is_missing(cell)]
-    if not any(isinstance(cell, str | bool) for cell in present):
-        return None
-    plain_labels(cells_as_objects(present))  # which refuses what is neither word nor number
-    values = sorted(set(present), key=str)
-    if len(values) > _MOST_GUESSED:
+            dates = exact_dates(present, "D", None if zone is None else ZoneInfo(zone))
+            days = _two_or_more(dates).astype(str).tolist()
+            return Date(days[0], days[-1], zone=zone, **said)
+    values = present.tolist()
+    if not any(isinstance(value, str | bool) for value in values):
+        numbers = _two_or_more(finite_numbers(present))
+        return Numeric(float(numbers[0]), float(numbers[-1]), step=_common_step(numbers), **said)
+    plain_labels(present)  # which refuses what is neither word nor number
+    listed = sorted(set(values), key=str)
+    if len(listed) > _MOST_GUESSED:
         raise ValueError(
-            f"it has {len(values)} different words, which are names or free text; leave it out, "
+            f"it has {len(listed)} different words, which are names or free text; leave it out, "
             "or group them."
         )
-    absent = len(present) < len(cells)
-    words = _guess_in_words(f"{len(values)} categories", absent)
-    return Categorical(tuple(values), description=words, missing=absent)
+    return Categorical(tuple(listed), **said)
 
 
-def _guess_range(cells: NDArray) -> Numeric:
-    numbers = finite_numbers(cells, missing=True)
-    present = np.unique(numbers[~np.isnan(numbers)])
-    if len(present) < 2:
+def _two_or_more(values: NDArray) -> NDArray:
+    distinct = np.unique(values)
+    if len(distinct) < 2:
         raise ValueError("it has fewer than two values; leave it out.")
-    low, high, absent = float(present[0]), float(present[-1]), bool(np.isnan(numbers).any())
-    step = _guess_step(present, low, high)
-    words = f"from {short_number(low)} to {short_number(high)}"
-    words = _guess_in_words(words + (f" in steps of {short_number(step)}" if step else ""), absent)
-    return Numeric(low, high, step=step, description=words, missing=absent)
+    return distinct
 
 
-def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:
+def _common_step(numbers: NDArray) -> float | None:
     """Return 1, 0.1, ... 1e-6 where all numbers have so many decimals, and a million values."""
     for places in range(7):
-        step = float(Decimal(1).scaleb(-places))
-        if (high - low) / step > 1_000_000:
+        step = float(f"1e-{places}")
+        if (numbers[-1] - numbers[0]) / step > 1_000_000:
             return None
         if np.array_equal(np.round(numbers, places), numbers):
             return step
     return None
-
-
-def _guess_in_words(words: str, absent: bool) -> str:
-    return f"guessed from public rows: {words}{', some missing' if absent else ''}"
