@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._sklearn import check_params
-from ..schema._files import read_toml
-from ..schema._schema import TableSchema, as_schema, first_difference
+from ..schema._schema import TableSchema, as_schema, first_difference, read_toml
 from ..sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from ..sketches._private_sketch import packed
 from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher

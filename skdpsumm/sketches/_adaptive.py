@@ -44,7 +44,7 @@ from ..privacy._filter import StepBudget
 from ..privacy._fit import columns_kept
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import TOO_LARGE, on_grid
-from ..schema._cells import Cells, public_cells
+from ..schema._columns import Cells, public_cells
 from ..schema._reading import Table, is_frame, some_rows
 from ..schema._schema import SchemaLike, TableSchema, as_schema, schema_of
 from ._graphical import Floats, GraphicalModel, Group, Marginal

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...schema._cells import N_EVEN
+from ...schema._columns import N_EVEN
 from ...schema._schema import TableSchema
 from ...sketches._rounding import evenly, in_order
 from .._numbers import N_TABLES, Floats
