@@ -11,7 +11,7 @@ from refusals import refused
 from scipy.stats import norm
 
 from skdpsumm import BudgetExceededError, PrivateMMDSummarizer, TDILClassifier, __main__
-from skdpsumm.moments.learning._target import TargetedPrivacy
+from skdpsumm.moments.learning._models import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.sketches import HistogramSketcher, PrivateSketch

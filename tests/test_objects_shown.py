@@ -27,7 +27,7 @@ from skdpsumm import audit, learners, model_selection, moments, privacy, schema,
 from skdpsumm.audit import AuditResult, compare
 from skdpsumm.learners import PolynomialKernel, TDILClassifier
 from skdpsumm.moments import M2MEstimator, Points
-from skdpsumm.moments.learning._target import TargetedPrivacy
+from skdpsumm.moments.learning._models import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP
 from skdpsumm.privacy._compositions import Worst
 from skdpsumm.privacy._fit import PrivateFit

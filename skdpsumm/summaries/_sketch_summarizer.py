@@ -20,8 +20,7 @@ from .._computing import silence
 from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
 from ..features._histogram import HistogramMap
 from ..moments._base import check_ranges
-from ..moments.learning._base import warn_of_invisible_inputs, with_target
-from ..moments.learning._target import unprotected_target
+from ..moments.learning._models import unprotected_target, warn_of_invisible_inputs, with_target
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._fit import PrivateFit, estimator

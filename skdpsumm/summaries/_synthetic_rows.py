@@ -16,7 +16,7 @@ from ..moments._base import TAKES_A_SKETCH, table_of
 from ..moments._numbers import POINTS_PER_INPUT
 from ..moments.inferring._points import absent, systematic
 from ..moments.inferring._table_model import TableModel
-from ..moments.learning._target import TargetEmbedding
+from ..moments.learning._models import TargetEmbedding
 from ..schema._reading import column_names
 from ..schema._schema import TableSchema
 from ..schema._vectorizer import vectorize
