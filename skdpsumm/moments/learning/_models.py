@@ -1,16 +1,10 @@
-"""Implicit M2M: any classifier or regressor, trained on synthetic rows that match a sketch.
-
-A model may be for a target's rows. Their embedding is the mean, over these rows, of histograms of
-the columns. Synthetic rows are weighted so that theirs agrees with it within the target's own
-sampling error, and are otherwise as equal as they can be. No noise is added: weights tell of the
-target's rows.
-"""
+"""Implicit M2M: any classifier or regressor, trained on synthetic rows that match a sketch."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -28,17 +22,13 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import progress, silence, warn_caller
 from ..._delegation import inner_has
-from ..._html import html_table
 from ..._linear_systems import TINY
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap
-from ...features._histogram import HistogramMap
-from ...privacy import PrivacyGuarantee, PrivacyLedger
+from ...privacy import PrivacyLedger
 from ...privacy._fit import columns_kept
-from ...privacy._guarantee import Explanation
-from ...privacy._mechanisms import Unprotected
 from ...schema._columns import Categorical, Column, Numeric
-from ...schema._reading import ReadRows, Table, beside_X, unwrap, validate_table
+from ...schema._reading import ReadRows, Table, validate_table
 from ...schema._schema import SchemaLike, TableSchema, as_schema, stack_columns
 from ...schema._values import class_codes, known_classes, listed_classes
 from ...sketches import AdaptiveSketcher, PrivateSketch
@@ -55,121 +45,15 @@ from ..asking._estimate import Estimate
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..asking._weighted import encoded
 from ..inferring._points import (
-    FeatureBlocks,
     MomentRegression,
     Points,
     absent,
     draw_points,
     maxent_points,
-    maxent_weights,
     systematic,
 )
 from ..inferring._table_model import TableModel, counted_columns, histogram_columns
 from ._coefficients import Regression
-
-# Weights follow the target's rows without noise, so what was sketched, too, is unprotected.
-_APART = "the target and the rows that were sketched share no {}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TargetEmbedding:
-    """The mean embedding of a target's rows, and its sampling error. Holds private data.
-
-    Parameters
-    ----------
-    feature_map : HistogramMap
-        phi, public: a histogram of each column.
-    mean : ndarray of shape (m,)
-    slack : ndarray of shape (m,)
-        Variance of each entry of `mean` around the mean of the target's population.
-    """
-
-    feature_map: HistogramMap
-    mean: NDArray[np.float64]
-    slack: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, rows: NDArray | Table, schema: TableSchema) -> TargetEmbedding:
-        """Embed rows, checked, of a table; the map follows from the schema alone."""
-        columns = [(j,) for j in range(schema.n_columns)]
-        # Finer bins hold too few of some hundred rows to be matched.
-        feature_map = HistogramMap.build(schema, 10, columns)
-        features = FeatureBlocks.of(feature_map, rows)
-        (mean, variance), n = features.moments(), features.n_points
-        # What no row of few has may still be there: its share is below some 1 / n.
-        return cls(feature_map, mean, np.maximum(variance, 1 / n) / n)
-
-    def weights(self, points: NDArray) -> NDArray[np.float64]:
-        """Return the weights of points, which sum to one, whose embedding is that of the target."""
-        return maxent_weights(FeatureBlocks.of(self.feature_map, points), self.mean, self.slack)
-
-    def is_out_of_reach(self, points: NDArray, weights: NDArray) -> bool:
-        """Return whether no weights make the points look like the target.
-
-        What weights miss that do is about one standard error of the target's embedding.
-        """
-        found = FeatureBlocks.of(self.feature_map, points).tdot(weights)
-        missed = np.sqrt(np.mean((found - self.mean) ** 2 / self.slack))
-        return bool(missed > 2)
-
-
-def unprotected_target(unit: str = "one row", adjacency: str = "add_remove") -> PrivacyGuarantee:
-    """Return what is claimed for the rows of a target that weights follow: nothing."""
-    return PrivacyGuarantee(
-        Unprotected("the weights follow its rows without noise"),
-        adjacency,
-        protects="the target",
-        against=(
-            "whoever receives the weighted rows or a model trained on them; nobody else learns "
-            "anything of it"
-        ),
-        unit=unit,
-        given="nothing",
-    )
-
-
-@dataclass(frozen=True, repr=False)
-class TargetedPrivacy:
-    """Two claims: for the rows that were sketched, and for the target's.
-
-    Parameters
-    ----------
-    sketch : PrivacyGuarantee
-        Of the rows that were sketched. Weighting costs them nothing more, given that none of them
-        is a row of the target; where groups are protected, that no group has a row in it.
-    target : PrivacyGuarantee
-        Of the target's rows: epsilon is infinite against whoever receives the model.
-    """
-
-    sketch: PrivacyGuarantee
-    target: PrivacyGuarantee = field(default_factory=unprotected_target)
-
-    @classmethod
-    def of(cls, sketch: PrivacyGuarantee) -> TargetedPrivacy:
-        """Return the claims of a model that was trained from a release, for a target's rows."""
-        given = f"{sketch.given}; {_APART.format(sketch.unit.removeprefix('one '))}"
-        return cls(replace(sketch, given=given), unprotected_target(sketch.unit, sketch.adjacency))
-
-    @property
-    def badge(self) -> str:
-        """One line, for headings."""
-        return f"target: {self.target.price}; sketched rows: {self.sketch.badge}"
-
-    def epsilon(self, delta: float = 0.0) -> float:
-        """Return the epsilon of the worse claim, that of the target: it is infinite."""
-        return max(self.sketch.epsilon(delta), self.target.epsilon(delta))
-
-    def explain(self) -> Explanation:
-        """Return both promises in plain words, for whoever signs them: as text, and as HTML."""
-        parts = {"sketch": self.sketch.explain(), "target": self.target.explain()}
-        return Explanation.joined(self.badge, parts)
-
-    def _repr_html_(self) -> str:
-        rows = [("sketch", self.sketch.badge), ("target", self.target.badge)]
-        return html_table(self.badge, (), rows, len(rows))
-
-    def __repr__(self) -> str:
-        return f"<TargetedPrivacy\nsketch: {self.sketch!r}\ntarget: {self.target!r}>"
 
 
 class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
@@ -298,12 +182,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         n_synthetic=100_000,
         random_state=None,
         verbose=0,
-        X_target=None,
     ):
         """Return a model that is trained from a release alone.
 
-        Where the model is for other people than those who were sketched, give rows like theirs as
-        `X_target`.
+        For other people than those who were sketched, train on the rows of a
+        `SketchSummarizer.from_sketch`.
 
         Parameters
         ----------
@@ -317,12 +200,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             included. None takes what the sketch says: most sketches know their columns.
         estimator, inference, n_synthetic, random_state, verbose :
             As in the constructor.
-        X_target : array-like or frame of shape (m, n_features), default=None
-            Rows without labels of the population that the model is for, if it is not the sketched
-            one (covariate shift). Synthetic rows are weighted to look like them. None trains for
-            the population that was sketched. `X_target` costs no privacy of the rows that were
-            sketched, if none of them is a row of the target. The target is not protected from
-            whoever gets the model: `privacy_.target` says so, and `holds_private_data` is True.
 
         Raises
         ------
@@ -336,8 +213,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             If the release shows that the model is weak: for most inputs, the sketch does not tell
             how the target depends on them (docs/m2m.md), or noise drowns even the number of rows.
         UserWarning
-            If `effective_sample_size_` is small, or if the sketch has few or no rows like those of
-            `X_target`.
+            If `effective_sample_size_` is small.
         """
         model = cls(
             estimator=estimator,
@@ -349,15 +225,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         columns = model._described(sketch, schema)
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
         model._set_inputs(_all_but(columns, which))
-        embedding = None if X_target is None else model._embedded(X_target)
-        return model._train(sketch, columns, which, check_random_state(random_state), embedding)
-
-    def _embedded(self, X_target: Any) -> TargetEmbedding:
-        """Return the embedding of the rows that the model is for."""
-        with beside_X("X_target", unwrap(X_target)), columns_kept(self):
-            rows = validate_table(self, unwrap(X_target), schema=self._read_by, reset=False)
-            self._read_by.check(rows)
-        return TargetEmbedding.of(rows, self._read_by)
+        return model._train(sketch, columns, which, check_random_state(random_state))
 
     @cached_property
     def _model(self) -> Any:
@@ -370,24 +238,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         made = ("_model", "_plausible")
         return {name: one for name, one in super().__getstate__().items() if name not in made}
 
-    @property
-    def holds_private_data(self) -> bool:
-        """Whether the model follows a target's rows, which nothing protects."""
-        return isinstance(getattr(self, "privacy_", None), TargetedPrivacy)
-
-    def _train(
-        self,
-        sketch: PrivateSketch,
-        columns: TableSchema,
-        target: int,
-        rng,
-        embedding: TargetEmbedding | None = None,
-    ):
+    def _train(self, sketch: PrivateSketch, columns: TableSchema, target: int, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
         for name in ("estimator_", "effective_sample_size_", "_model", "_plausible"):
             self.__dict__.pop(name, None)
-        self.sketch_ = sketch
-        self.privacy_ = sketch.privacy if embedding is None else TargetedPrivacy.of(sketch.privacy)
+        self.sketch_, self.privacy_ = sketch, sketch.privacy
         self._set_target(columns, target)
         self._table, self._target = columns, target
         self._seed = int(rng.randint(np.iinfo(np.int32).max))
@@ -404,19 +259,13 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 )
             points, weights = points[known], weights[known] / weights[known].sum()
         self._columns = _all_but(columns, target)
-        if embedding is not None and np.ptp(weights):  # it looks for the closest to equal weights
-            points = points[systematic(weights, len(points), rng)]
-        rows = np.delete(points, target, axis=1)
-        if embedding is not None:
-            weights = embedding.weights(rows)
-        inputs = self._encoded(rows)
+        inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._learnt(self._observed(points[:, target]))
         each = weights * len(weights)
         self.estimator_ = self._trained(self._unfitted, inputs, learnt, each, rng)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
-        if embedding is not None or not graphical:
-            out_of_reach = None if embedding is None else embedding.is_out_of_reach(rows, weights)
-            self._warn_of_few_points(inputs.shape[1], out_of_reach)
+        if not graphical:
+            self._warn_of_few_points(inputs.shape[1])
         warn_of_invisible_inputs(sketch, columns, target, None if graphical else self._points.prior)
         return self
 
@@ -504,11 +353,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         True
         """
         check_is_fitted(self, "estimator_")
-        if self.holds_private_data:
-            raise ValueError(
-                "coefficients are those of the rows that were sketched, and this model is for "
-                "X_target: call from_sketch without X_target."
-            )
         if not self._is_graphical(self.sketch_.feature_map):
             raise ValueError(
                 "coefficients needs a sketch of histograms, read by a graphical model: leave the "
@@ -547,30 +391,18 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             ridge = MomentRegression(means, points, regularization=penalty, center=False)
             return points, ridge.weights
 
-    def _warn_of_few_points(self, n_inputs: int, out_of_reach: bool | None) -> None:
-        """Warn where the weights have collapsed on few points; all of it was released before.
-
-        `out_of_reach` tells whether no points are like a target's rows; None, where there is none.
-        """
+    def _warn_of_few_points(self, n_inputs: int) -> None:
+        """Warn where the weights have collapsed on few points; all of it was released before."""
         worth = self.effective_sample_size_
-        if worth >= POINTS_PER_INPUT * (n_inputs + 1) and not out_of_reach:
-            return
-        told = (
-            "Use Points(prior='auto'), a sketch with a histogram of each column "
-            "(SketchUnion), more synthetic points (n_synthetic), fewer columns or a larger "
-            f"epsilon. Few synthetic points match the sketch: {self.n_synthetic}"
-        )
-        if out_of_reach is not None:
-            told = (
-                "Add a sketch of rows that are more like X_target, or describe the target by fewer "
-                f"columns: the sketch has {'no' if out_of_reach else 'few'} rows there. The "
-                "weighted synthetic rows"
+        if worth < POINTS_PER_INPUT * (n_inputs + 1):
+            warn_caller(
+                "Use Points(prior='auto'), a sketch with a histogram of each column "
+                "(SketchUnion), more synthetic points (n_synthetic), fewer columns or a larger "
+                f"epsilon. Few synthetic points match the sketch: {self.n_synthetic} are worth "
+                f"{worth:.0f} of equal weight (effective_sample_size_), for {n_inputs} inputs, so "
+                "the model may be near chance.",
+                UserWarning,
             )
-        warn_caller(
-            f"{told} are worth {worth:.0f} of equal weight (effective_sample_size_), for "
-            f"{n_inputs} inputs, so the model may be near chance.",
-            UserWarning,
-        )
 
     def _read_rows(self, X) -> NDArray[np.float64]:
         """Check rows that are predicted, and return what the estimator is given."""
@@ -815,10 +647,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         The trained classifier.
     sketch_ : PrivateSketch
         The release, of the columns of X and the label.
-    privacy_ : PrivacyGuarantee or TargetedPrivacy
-        What the release promises. With `X_target` in `from_sketch` there are two claims:
-        `privacy_.sketch` for the rows that were sketched, and `privacy_.target` for the target's,
-        with epsilon = inf.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
     effective_sample_size_ : float
         Number of equally weighted points that the weights are worth. It is `n_synthetic` where rows
         are drawn from a graphical model. Training warns if it is below ten for each input: then few
@@ -1082,10 +912,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         The trained regressor.
     sketch_ : PrivateSketch
         The release, of the columns of X and y.
-    privacy_ : PrivacyGuarantee or TargetedPrivacy
-        What the release promises. With `X_target` in `from_sketch` there are two claims:
-        `privacy_.sketch` for the rows that were sketched, and `privacy_.target` for the target's,
-        with epsilon = inf.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
     effective_sample_size_ : float
         As in `M2MClassifier`.
     n_features_in_ : int
