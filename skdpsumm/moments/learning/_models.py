@@ -175,14 +175,14 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         cls,
         sketch: PrivateSketch,
         *,
-        target=None,
-        schema=None,
-        estimator=None,
-        inference="auto",
-        n_synthetic=100_000,
-        random_state=None,
-        verbose=0,
-    ):
+        target: Any = None,
+        schema: SchemaLike | None = None,
+        estimator: Any = None,
+        inference: str | Points = "auto",
+        n_synthetic: int = 100_000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> Self:
         """Return a model that is trained from a release alone.
 
         For other people than those who were sketched, train on the rows of a
@@ -427,7 +427,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         known = np.where(gone, np.mean(column.bounds), numbers)
         return np.column_stack([known, gone][: 1 + column.missing])
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         """Predict with the trained estimator.
 
         Parameters
@@ -632,7 +632,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
@@ -899,7 +899,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
