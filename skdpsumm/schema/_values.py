@@ -147,23 +147,18 @@ def cells_as_objects(cells: Sequence[Any]) -> NDArray:
     return np.fromiter(cells, object, len(cells))  # which does not look into sequences
 
 
-class _Known(dict[Any, T]):
-    """What was read of each cell, once."""
-
-    def __init__(self, read: Callable[[Any], T]):
-        super().__init__()
-        self._read = read
-
-    def __missing__(self, cell: Any) -> T:
-        self[cell] = found = self._read(cell)
-        return found
-
-
 def read_each(cells: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
     """Return what is read of each cell; of equal words and whole numbers, what is read once."""
-    known = _Known(read)
-    # Cells of other types may lie about what they equal.
-    return [known[c] if type(c) is str or type(c) is int else read(c) for c in cells]
+    known: dict[Any, T] = {}
+
+    def once(cell: Any) -> T:
+        if type(cell) is not str and type(cell) is not int:  # others may lie about what they equal
+            return read(cell)
+        if cell not in known:
+            known[cell] = read(cell)
+        return known[cell]
+
+    return list(map(once, cells))
 
 
 def _told_by_cells(read: Callable[[], T]) -> T:
