@@ -20,8 +20,7 @@ from .._computing import silence
 from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
 from ..features._histogram import HistogramMap
 from ..moments._base import check_ranges
-from ..moments.learning._base import warn_of_invisible_inputs, with_target
-from ..moments.learning._target import unprotected_target
+from ..moments.learning._models import warn_of_invisible_inputs, with_target
 from ..privacy import PrivacyGuarantee, PrivacyLedger, PureDP
 from ..privacy._compositions import compose
 from ..privacy._fit import PrivateFit
@@ -275,7 +274,17 @@ def state_claims(
     owners = replace(released, given=f"{released.given}; {apart}")
     if target_is_owners:
         owners = replace(released, mechanism=Unprotected(OWN_ROWS))
-    unprotected = unprotected_target(released.unit, released.adjacency)
+    unprotected = PrivacyGuarantee(
+        Unprotected("the weights follow its rows without noise"),
+        released.adjacency,
+        protects="the target",
+        against=(
+            "whoever receives the weighted rows or a model trained on them; nobody else learns "
+            "anything of it"
+        ),
+        unit=released.unit,
+        given="nothing",
+    )
     return PrivateSummaryPrivacy(unprotected, owners, released=released)
 
 
