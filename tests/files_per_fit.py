@@ -24,12 +24,12 @@ from skdpsumm.summaries import PrivateMMDSummarizer
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
-    "RFFSketcher": 16,
-    "TDILClassifier": 20,
-    "PrivateMMDSummarizer": 18,
-    "M2MEstimator": 24,
-    "M2MClassifier": 32,
-    "PrivateSearchCV": 25,
+    "RFFSketcher": 13,
+    "TDILClassifier": 16,
+    "PrivateMMDSummarizer": 15,
+    "M2MEstimator": 20,
+    "M2MClassifier": 21,
+    "PrivateSearchCV": 21,
 }
 
 

@@ -60,7 +60,7 @@ from skdpsumm.privacy._noise import drawing_from
 from skdpsumm.schema._reading import Table
 from skdpsumm.sketches._private_sketch import sealed
 from skdpsumm.summaries import DataOwner
-from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._parties import run_protocol
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),

@@ -22,8 +22,9 @@ from test_best_of import generating
 
 from skdpsumm import BudgetExceededError, M2MClassifier, PINPClassifier, RFFSketcher, TDILClassifier
 from skdpsumm.model_selection import PrivateSearchCV, _candidate
-from skdpsumm.model_selection._candidate import Choices, StoppingLaw, plan_runs, stopping
+from skdpsumm.model_selection._candidate import Choices, plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, PureDP, _noise
+from skdpsumm.privacy._best_of import StoppingLaw
 
 # Tests of other things set these off, on tables as small as they are.
 FAILS = pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")

@@ -11,8 +11,9 @@ import pytest
 
 from skdpsumm import NoiseWarning, PrivacyLedger, PrivateSearchCV, TDILClassifier
 from skdpsumm.model_selection import _candidate
-from skdpsumm.model_selection._candidate import StoppingLaw, plan_runs, stopping
+from skdpsumm.model_selection._candidate import plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
+from skdpsumm.privacy._best_of import StoppingLaw
 from skdpsumm.privacy._compositions import compose
 
 KNOWN = {"classes": [False, True], "norm_bound": 1.0}

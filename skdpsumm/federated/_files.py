@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..privacy import PrivacyLedger, PureDP
-from ..schema._files import read_toml
+from ..schema._schema import read_toml
 
 # Room for what is written beside an answer or a result: log, ledgers and their journals, a report,
 # errors and output.

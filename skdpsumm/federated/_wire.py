@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from .._bounded import read_json
 from ..schema._columns import Categorical, Column, Date, Numeric
-from ..schema._reading import Table, read_column
+from ..schema._reading import Table, cells_as_objects, read_column
 from ..schema._schema import TableSchema
-from ..schema._values import cells_as_objects
 from ..schema._vectorizer import vectorize
 from ..sketches._private_sketch import arrays_of, checked, packed
 from ..summaries._protocol import ProposeRows, Rows

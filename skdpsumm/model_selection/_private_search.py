@@ -25,6 +25,7 @@ from ..privacy import BudgetExceededError, NoiseWarning, PrivacyGuarantee, Priva
 from ..privacy._best_of import StoppingLaw
 from ..privacy._fit import PrivateFit
 from ..privacy._noise import derived_seed, load_noise, secret_generator
+from ..schema._columns import known_classes, public_interval
 from ..schema._groups import Groups
 from ..schema._reading import (
     check_computed,
@@ -37,7 +38,6 @@ from ..schema._reading import (
     unwrap,
     validate_table,
 )
-from ..schema._values import known_classes, public_interval
 from ._candidate import (
     ETAS,
     SCORES,

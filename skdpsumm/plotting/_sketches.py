@@ -14,7 +14,7 @@ from .._computing import TINY
 from ..features._histogram import HistogramMap
 from ..moments import Estimate, M2MEstimator
 from ..sketches import PrivateSketch
-from ..sketches._steps import MEAN_NOISE
+from ..sketches._adaptive import MEAN_NOISE
 from ._base import (
     ERROR_BARS,
     LINE_STYLES,

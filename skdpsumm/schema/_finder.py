@@ -74,21 +74,21 @@ from ..privacy._noise import (
     IntegerNoise,
     derived_seed,
 )
-from ._columns import Categorical, Date, Numeric
+from ._columns import MOST_LISTED, Categorical, Date, Numeric
 from ._groups import Groups
-from ._reading import is_dask, validate_table
-from ._schema import TableSchema
-from ._values import (
-    MOST_LISTED,
+from ._reading import (
     cell_fault,
     exact_dates,
+    is_dask,
     is_missing,
     number_of_word,
     plain_label,
     read_date,
     read_each,
     reads_as_number,
+    validate_table,
 )
+from ._schema import TableSchema
 
 T = TypeVar("T")
 

@@ -36,10 +36,10 @@ from ...privacy._noise import (
     on_grid,
     secret_generator,
 )
-from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     GRID_PER_SENSITIVITY,
     ROUNDED_UP,
+    FeatureSpace,
     Minimizer,
     Problem,
     Space,

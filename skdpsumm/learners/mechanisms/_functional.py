@@ -24,10 +24,10 @@ from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
-from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     GRID_PER_SENSITIVITY,
     ROUNDED_UP,
+    FeatureSpace,
     Minimizer,
     Problem,
     Space,

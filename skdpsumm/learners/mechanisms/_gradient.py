@@ -43,9 +43,17 @@ from ...privacy import gdp_mu
 from ...privacy._noise import Block, IntegerNoise
 from ...schema._sparse import SparseRows
 from ...schema._vectorizer import part_of
-from ..erm._feature_space import FeatureSpace, row_lengths, scaled_rows, zero_where_undefined
 from ..erm._losses import Loss, ResidualLoss
-from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
+from ..erm._problem import (
+    ROUNDED_UP,
+    FeatureSpace,
+    Minimizer,
+    Problem,
+    Terms,
+    row_lengths,
+    scaled_rows,
+    zero_where_undefined,
+)
 from ._base import Curvature, LearnerMechanism, Plan, ScoreNoise
 
 # Parts of R and of C that features and slopes are cut off to, and of their norm that weights are

@@ -22,8 +22,15 @@ from ...sketches._partitions import PartitionSchema
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper
 from .._frames import framed
-from ..inferring._points import Points, draw_points, maxent_points, points_for_a_look, systematic
-from ..inferring._regression import MomentRegression, Shift
+from ..inferring._points import (
+    MomentRegression,
+    Points,
+    Shift,
+    draw_points,
+    maxent_points,
+    points_for_a_look,
+    systematic,
+)
 from ..inferring._table_model import TableModel, histogram_columns
 from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
