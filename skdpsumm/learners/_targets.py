@@ -169,11 +169,11 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         return np.array([0, 1]) if self.classes is None else np.asarray(self.classes)
 
     @property
-    def classes_(self):
+    def classes_(self) -> NDArray:
         """The classes, sorted."""
         return self._coding.classes
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the released scores.
 
         Parameters
@@ -188,7 +188,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         """Return the class of each row.
 
         Parameters
@@ -286,7 +286,7 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
     def _public_target(self):
         return np.array(self._interval().low)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         """Return the prediction for each row, within `y_bounds`.
 
         Parameters

@@ -15,9 +15,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -31,7 +30,6 @@ from ._mechanisms import Cost, Mechanism
 from ._noise import current_seed, load_noise, nominal_mechanism, secret_key
 from ._warnings import BudgetWarning, PrivacyLeakWarning
 
-T = TypeVar("T")
 # The attributes of a fit that a picture shows of an object that holds private data.
 _PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
 # How the description of a column that `SchemaFinder` has found begins.
@@ -98,23 +96,6 @@ def warn_of_seed() -> None:
     )
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
-def estimator(cls: type[T]) -> type[T]:
-    """Write the constructor of an estimator from its annotated parameters, inherited ones included.
-
-    scikit-learn's constructors take parameters by name, store them as they are and do nothing else,
-    which is what a dataclass does. So a parameter that many estimators share stands once, with its
-    default. The principal argument may come by position: ``field(default=..., kw_only=False)``.
-    """
-    made = dataclass(kw_only=True, eq=False, repr=False)(cls)
-    # Not on the class, where a constructor that forgets ``super().__init__`` would find a default
-    # epsilon and no ledger.
-    for parameter in fields(made):  # type: ignore[arg-type]
-        if parameter.name in vars(made):
-            delattr(made, parameter.name)
-    return made
-
-
 class PrivacyReprMixin(ListedMixin):
     """A repr that tells of private data, and of the noise; goes before `BaseEstimator`.
 
@@ -136,7 +117,6 @@ class PrivacyReprMixin(ListedMixin):
         return shown
 
 
-@estimator
 class PrivateFit(PrivacyReprMixin):
     """An estimator whose `fit` is one release; goes before `BaseEstimator`.
 
@@ -153,7 +133,7 @@ class PrivateFit(PrivacyReprMixin):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -172,12 +152,12 @@ class PrivateFit(PrivacyReprMixin):
         "ledger": [None, HasMethods(["check", "charge"])],
     }
 
-    epsilon: float = 1.0
-    delta: float = 1e-6
-    adjacency: str = "add_remove"
-    max_rows_per_group: Any = None
-    random_state: Any = None
-    ledger: Any = None
+    epsilon: float
+    delta: float
+    adjacency: str
+    max_rows_per_group: Any
+    random_state: Any
+    ledger: Any
 
     # Labels of groups reach a fit behind a Pipeline or a search without being asked for.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}

@@ -91,7 +91,7 @@ class AdaptiveSketcher(TableSketcher):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is not used here, because nothing public
         is drawn.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -251,7 +251,7 @@ class AdaptiveSketcher(TableSketcher):
         std = budget.std(share=share, **design.distances(design.map(design.base)))
         return np.full(self.preview_map(n_columns, names).n_features, std / GRID)
 
-    def predict_error(self, n_samples, n_columns=None):
+    def predict_error(self, n_samples: int, n_columns: int | None = None) -> dict:
         """Predict the standard error of shares of rows after `fit`. It needs no data and is free.
 
         Parameters

@@ -712,8 +712,6 @@ def _summed(table: Floats, axis: int, cell: NDArray[np.int64], size: int) -> Flo
     return np.moveaxis(out, 0, axis)
 
 
-Floats = NDArray[np.float64]
-
 # Bins that are looked for. More cost each pair of columns more noise than they tell.
 N_BINS = 14
 # Standard deviations by which a part must be heavier or lighter than the rest of its stretch. With

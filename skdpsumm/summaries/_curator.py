@@ -61,7 +61,7 @@ class Curator:
     target_groups : array-like of shape (m,), default=None
         The group of each row of the target. Give it with `max_rows_per_group`. None is for single
         rows.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         It is asked before the target is read, and charged by `open`. With None, nothing counts your
         runs: only you know what total to allow.
     random_state : int, RandomState or None, default=None

@@ -173,7 +173,7 @@ class FunctionalMechanism(LearnerMechanism):
         self.n_landmarks = n_landmarks
         self.max_points = max_points
 
-    def count_landmarks(self, n_numeric, delta):
+    def count_landmarks(self, n_numeric: int, delta: float) -> int:
         if self.n_landmarks != "auto":
             return int(self.n_landmarks)
         products = n_numeric * (n_numeric + 3) // 2
@@ -181,7 +181,7 @@ class FunctionalMechanism(LearnerMechanism):
         most = _MOST_LANDMARKS if delta > 0 else _LANDMARKS
         return min(max(2 * products, _LANDMARKS), most)
 
-    def plan(self, space, terms, public):
+    def plan(self, space: Any, terms: Terms, public: Any) -> Plan:
         if space.n_features is not None:
             return WeightNoise(space, terms)
         if terms.is_private and terms.delta == 0:

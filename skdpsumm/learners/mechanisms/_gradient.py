@@ -162,12 +162,14 @@ class GradientDescent(LearnerMechanism):
         self.clip = clip
         self.n_landmarks = n_landmarks
 
-    def plan(self, space, terms, public):
+    def plan(self, space: Any, terms: Terms, public: Any) -> Plan:
         n_steps = _public_steps(space, terms) if self.n_steps == "auto" else int(self.n_steps)
         clip = _public_clip(terms) if self.clip == "auto" else float(self.clip)
         return GradientPlan(space, terms, n_steps, min(clip, terms.loss.lipschitz))
 
-    def default_regularization(self, space, terms, public, *, charged):
+    def default_regularization(
+        self, space: Any, terms: Terms, public: Any, *, charged: bool
+    ) -> float:
         # Stopping early does what a larger Lambda does elsewhere.
         return 1e-3 * space.radius**2
 

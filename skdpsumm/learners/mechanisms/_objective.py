@@ -65,10 +65,12 @@ class ObjectivePerturbation(LearnerMechanism):
     pays_for_curvature = True
     default_losses = ("soft_hinge", "huberized_hinge")
 
-    def plan(self, space, terms, public):
+    def plan(self, space: Any, terms: Terms, public: Any) -> Plan:
         return ObjectivePlan(space, terms)
 
-    def default_regularization(self, space, terms, public, *, charged):
+    def default_regularization(
+        self, space: Any, terms: Terms, public: Any, *, charged: bool
+    ) -> float:
         # With more corners than one a ledger charges for these, and hardly less for more Lambda.
         one_corner = terms.loss.corners(terms.n_scores)["corners"] == 1
         share = _CURVATURE_SHARE_IN_A_LEDGER if charged and one_corner else _CURVATURE_SHARE

@@ -462,7 +462,7 @@ class Estimate(NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return len(self._value)
 
-    def __getitem__(self, key) -> Estimate:
+    def __getitem__(self, key: Any) -> Estimate:
         key = self._places(key)
         found = Estimate(
             lambda covers: self._asked(covers)[:, *key],

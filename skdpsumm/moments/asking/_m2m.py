@@ -85,7 +85,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
@@ -246,11 +246,11 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         cls,
         sketch: PrivateSketch,
         *,
-        schema=None,
-        inference="auto",
-        n_synthetic=100_000,
-        random_state=None,
-        verbose=0,
+        schema: TableSchema | dict | tuple | None = None,
+        inference: str | Points = "auto",
+        n_synthetic: int = 100_000,
+        random_state: Any = None,
+        verbose: int = 0,
     ) -> M2MEstimator:
         """Return a fitted estimator for an analyst who holds only the release.
 
@@ -368,7 +368,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         found._conditions = (*self._conditions, asked)
         return found
 
-    def score(self, X, y=None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Return minus the root mean squared error of means, covariances and shares of categories.
 
         Higher is better, and 0 is perfect. Means and covariances are those of numeric columns, in

@@ -98,8 +98,10 @@ class Points(BaseEstimator):
         regularization: float | str = "theory",
         center: bool = True,
     ):
-        self.prior, self.weights = prior, weights
-        self.regularization, self.center = regularization, center
+        self.prior = prior
+        self.weights = weights
+        self.regularization = regularization
+        self.center = center
 
     def check(self, owner: str, known: dict[str, Any]) -> None:
         """Raise ValueError for values that are none, or have no effect for an estimator.

@@ -22,7 +22,7 @@ from ...features._feature_maps import FeatureMap
 from ...privacy._fit import columns_kept
 from ...schema._columns import Categorical, Column, Numeric
 from ...schema._reading import ReadRows, Table, beside_X, unwrap, validate_table
-from ...schema._schema import TableSchema, as_schema, stack_columns
+from ...schema._schema import SchemaLike, TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of
 from .._frames import distinct
@@ -161,15 +161,15 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         cls,
         sketch: PrivateSketch,
         *,
-        target=None,
-        schema=None,
-        estimator=None,
-        inference="auto",
-        n_synthetic=100_000,
-        random_state=None,
-        verbose=0,
-        X_target=None,
-    ):
+        target: Any = None,
+        schema: SchemaLike | None = None,
+        estimator: Any = None,
+        inference: str | Points = "auto",
+        n_synthetic: int = 100_000,
+        random_state: Any = None,
+        verbose: int = 0,
+        X_target: Any = None,
+    ) -> Self:
         """Return a model that is trained from a release alone.
 
         Where the model is for other people than those who were sketched, give rows like theirs as
@@ -465,7 +465,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         known = np.where(gone, np.mean(column.bounds), numbers)
         return np.column_stack([known, gone][: 1 + column.missing])
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         """Predict with the trained estimator.
 
         Parameters
