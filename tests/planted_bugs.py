@@ -88,8 +88,8 @@ PLANTED = {
     ],
     "tests/test_groups.py::TestCoins::test_each_group_keeps_at_most_k_whatever_the_others": [
         ("coins_by_place", "skdpsumm/schema/_groups.py",
-            "hashes = _hashes(label_bytes(self.labels[group]), size, key)",
-            "hashes = _hashes(str(int(rows[0])).encode(), size, key)"),
+            "_by_coins(label_bytes(self.labels[group]), len(rows), key)",
+            "_by_coins(str(int(rows[0])).encode(), len(rows), key)"),
     ],
     "tests/test_features.py::test_the_claimed_rounding_is_reached_and_not_passed": [
         ("mean_rounding", "skdpsumm/features/_feature_maps.py",
