@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import warn_caller
 from ..privacy import NoiseWarning
 from ..schema._reading import Public, unwrap
-from ._base import BaseKernelLearner
-from ._targets import ClassifierTarget, RegressorTarget
+from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 from .mechanisms._answers import FrozenAnswers
 from .mechanisms._functional import PathAnswers
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from ._base import BaseKernelLearner
-from ._targets import ClassifierTarget, RegressorTarget
+from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 
 
 class BaseTDDL(BaseKernelLearner):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._targets import ClassifierTarget, RegressorTarget
+from ._base import ClassifierTarget, RegressorTarget
 
 
 class TDILClassifier(ClassifierTarget):

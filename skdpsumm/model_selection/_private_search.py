@@ -25,6 +25,7 @@ from ..privacy import BudgetExceededError, NoiseWarning, PrivacyGuarantee, Priva
 from ..privacy._best_of import StoppingLaw
 from ..privacy._fit import PrivateFit
 from ..privacy._noise import derived_seed, load_noise, secret_generator
+from ..schema._columns import known_classes, public_interval
 from ..schema._groups import Groups
 from ..schema._reading import (
     check_computed,
@@ -37,24 +38,30 @@ from ..schema._reading import (
     unwrap,
     validate_table,
 )
-from ..schema._values import known_classes, public_interval
 from ._candidate import (
     ETAS,
+    SCORES,
+    ChoiceNoise,
     Choices,
     Leaf,
+    PrivateScore,
     PublicRows,
     Rehearsal,
+    Result,
     RunPlan,
+    Table,
     TableForm,
     alike,
     check_steps,
+    groups_held_out,
+    labels_of,
     last_step,
     plan_runs,
+    run,
     schemas_of,
     set_claim,
     stopping,
 )
-from ._run import SCORES, ChoiceNoise, PrivateScore, Result, Table, groups_held_out, labels_of, run
 
 
 @dataclass(frozen=True, repr=False)

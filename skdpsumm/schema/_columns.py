@@ -12,7 +12,7 @@ numbers alone. A round unit is 1, 2 or 5 times a power of ten.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
@@ -28,28 +28,35 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from .._html import MOST_ROWS_SHOWN, cut, more_of
-from ._reading import exact_numbers, finite_numbers, in_words
-from ._values import (
+from ._reading import (
     INTERVALS,
     ISO,
-    MOST_LISTED,
     NARROW,
+    TIME_TYPES,
     UNLISTED,
     CellError,
     cell_fault,
     cells_as_objects,
-    check_listed,
-    check_missing_values,
-    check_number_listed,
-    check_text,
     exact_dates,
+    exact_numbers,
+    finite_numbers,
     holds,
+    in_words,
+    is_exact,
+    is_missing,
+    label_array,
     number_of_word,
     numbers_of_words,
+    plain_labels,
     positions,
+    reads_as_number,
+    sound_labels,
     without_words,
 )
 
+# Values that a column can list: categories, edges or codes of missing values. So many take a third
+# of a second to check.
+MOST_LISTED = 100_000
 # Part of synthetic cells that are missing, where nothing says how many are.
 _SHARE_MISSING = 0.1
 # How far apart the ends of a range are at least, and how far from zero at most: closer to what
@@ -857,6 +864,190 @@ def _written(value: Any) -> str:
     return cut(repr(value))
 
 
+# ---- values that are listed in public
+
+
+def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return values that a column may have, as plain Python scalars.
+
+    Values are refused that are equal in a type that a container may give to the column: large
+    integers that float64 rounds, numbers beside words that read as numbers, words that end in NUL.
+
+    Parameters
+    ----------
+    name : str
+        What messages call them.
+    values : iterable
+
+    Raises
+    ------
+    ValueError
+        For those, and for what is neither word, number nor truth value.
+    """
+    listed = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0  # no array of one
+    if isinstance(values, str | bytes | Mapping) or not listed:
+        raise ValueError(f"{name} must be a list of values, got {values!r}.")
+    plain = tuple(_plain(value) for value in islice(values, MOST_LISTED + 1))
+    check_number_listed(name, len(plain))
+    for value in plain:
+        _check_one(name, value)
+    seen: set[Any] = set()
+    for value in plain:
+        if value in seen:
+            raise ValueError(f"{name} lists {value!r} twice (1, 1.0 and True are one value).")
+        seen.add(value)
+    if len({isinstance(value, str) for value in plain}) > 1:
+        clash = next((v for v in plain if isinstance(v, str) and reads_as_number(v)), None)
+        if clash is not None:
+            raise ValueError(
+                f"{name} lists {clash!r} beside numbers, and a table that holds both as words "
+                "cannot tell them apart; list all values as words, or all as numbers."
+            )
+    return plain
+
+
+def check_number_listed(name: str, n: int) -> None:
+    """Raise ValueError for more values than are listed anywhere."""
+    if n > MOST_LISTED:
+        raise ValueError(
+            f"{name} lists more than {MOST_LISTED:,} values; group rare ones, or leave the column "
+            "out."
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Return Python's scalar for numpy's, which compares and serialises alike everywhere."""
+    is_time = isinstance(value, TIME_TYPES)  # of which numpy may make an integer
+    plain = value.item() if isinstance(value, np.generic) and not is_time else value
+    return abs(plain) if isinstance(plain, float) and plain == 0 else plain  # no -0.0
+
+
+def _check_one(name: str, value: Any) -> None:
+    if is_missing(value):
+        raise ValueError(
+            f"{name} lists a missing value: leave it out, and set missing=True for a column. Of "
+            "labels, list a word in its place, such as 'missing', and call fillna('missing')."
+        )
+    if isinstance(value, str):
+        check_text(name, value)
+        if value.endswith("\0"):
+            raise ValueError(
+                f"{name} lists {value!r}: numpy drops a NUL at the end of a word; strip it."
+            )
+        return
+    if isinstance(value, TIME_TYPES) or not isinstance(value, bool | int | float):
+        raise ValueError(
+            f"{name} lists {value!r}, a {type(value).__name__}; list words, numbers or truth "
+            "values, and convert the column to the same, such as with astype(str)."
+        )
+    if not is_exact(value):
+        raise ValueError(
+            f"{name} lists {value!r}, which float64 cannot hold exactly; list it as a word, and "
+            "convert the column with astype(str)."
+        )
+
+
+def check_text(name: str, text: str) -> None:
+    """Raise ValueError for half of a pair of surrogates: two halves are one character in a file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{name} has {text!r}, which UTF-8 does not hold; write it anew."
+        ) from None
+
+
+def check_missing_values(values: Any) -> tuple[tuple[Any, ...], bool]:
+    """Return codes of missing values, and whether there is any: NaN and None say so without a code.
+
+    Codes are plain scalars. None by itself, not in a list, is no code at all.
+
+    Raises
+    ------
+    ValueError
+        As `check_listed`, and for numbers that a container may have rounded another to.
+    """
+    if isinstance(values, Mapping):
+        raise ValueError(f"missing_values must be a code or a list of codes, got {values!r}.")
+    alone = isinstance(values, str | bytes) or not np.iterable(values)
+    listed = [] if values is None else [values] if alone else list(values)
+    codes = check_listed("missing_values", [one for one in listed if not is_missing(one)])
+    large = [code for code in codes if not isinstance(code, str) and abs(code) >= 2**53]
+    if large:
+        raise ValueError(f"missing_values lists {large[0]!r}; codes must be below 2**53.")
+    return codes, bool(listed)
+
+
+# ---- public classes and intervals of a target
+
+
+def known_classes(y: NDArray, classes: Any) -> NDArray:
+    """Return the classes, sorted: those that are listed, or else the labels in y.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        As `validate_table` returns it: what rows y holds decides no more than which labels there
+        are.
+    classes : sequence or None
+
+    Raises
+    ------
+    ValueError
+        For fewer than two, for a label that is not listed, and for listed ones that a container of
+        y may confuse (`check_listed`).
+    """
+    known = np.unique(y) if classes is None else listed_classes(classes)
+    if len(known) < 2:
+        raise ValueError(
+            f"A classifier needs at least two classes, got {len(known)} class; list them all in "
+            "`classes`."
+        )
+    if np.any(class_codes(y, known) < 0):
+        raise ValueError(
+            "y holds a label that is not in `classes`; list all labels there (0 to K - 1 where "
+            "scikit-learn encodes them, as cross_val_predict does)."
+        )
+    return known
+
+
+def listed_classes(classes: Any, name: str = "classes") -> NDArray:
+    """Return classes that are listed in public, sorted, in the dtype that labels have.
+
+    Truth values stay what they are where nothing else is listed.
+
+    Raises
+    ------
+    ValueError
+        As `check_listed`, and for words beside numbers.
+    """
+    listed = check_listed(name, classes)
+    if listed and all(isinstance(value, bool) for value in listed):
+        return np.unique(np.array(listed))
+    try:
+        return np.unique(label_array(sound_labels(plain_labels(np.array(listed, object)))))
+    except CellError as error:
+        raise error.as_error(f"{name}={list(listed)!r}", of_labels=True) from None
+
+
+def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
+    """Return the position of each label among the classes, -1 for what is none of them."""
+    return positions(y, classes.tolist())
+
+
+def public_interval(name: str, given: Any) -> tuple[float, float]:
+    """Return the ends of a public interval; raise ValueError for what is none."""
+    try:
+        low, high = (float(end) for end in given)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    # Halves of narrower intervals are rounded, and what is scaled by them leaves [-1, 1].
+    is_wide = high - low >= 2 * np.finfo(np.float64).tiny
+    if not (np.isfinite([low, high, high - low]).all() and is_wide):
+        raise ValueError(f"{name} must be a pair of finite numbers low < high, got {given!r}.")
+    return low, high
+
+
 # ---- public cells of a column of numbers
 
 Floats = NDArray[np.float64]
@@ -990,7 +1181,7 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
         The largest number of finer cells.
     """
     is_dated = isinstance(column, Date)
-    kind = _Calendar if is_dated else _Line if column.spacing is None else _Grid
+    kind: Any = _Calendar if is_dated else _Line if column.spacing is None else _Grid
     line: _Line = kind(column, thresholds)
     starts, (low, high) = line.first, line.ends
     if not line.is_short:

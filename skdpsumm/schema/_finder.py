@@ -74,20 +74,20 @@ from ..privacy._noise import (
     IntegerNoise,
     derived_seed,
 )
-from ._columns import Categorical, Date, Numeric
+from ._columns import MOST_LISTED, Categorical, Date, Numeric
 from ._groups import Groups
-from ._reading import is_dask, validate_table
-from ._schema import TableSchema
-from ._values import (
-    MOST_LISTED,
+from ._reading import (
     cell_fault,
     exact_dates,
+    is_dask,
     number_of_word,
     plain_label,
     read_date,
     read_each,
     reads_as_number,
+    validate_table,
 )
+from ._schema import TableSchema
 
 T = TypeVar("T")
 # The values of a block of cells, their noisy counts, and the deviation of the noise.
@@ -321,13 +321,14 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         """Return which columns are meant, as a schema that knows nothing else of them."""
         if self.kinds is None:
             return TableSchema(Numeric())
-        named = isinstance(self.kinds, Mapping)
-        if not self.kinds or not (named or isinstance(self.kinds, list | tuple)):
+        given: Any = self.kinds
+        named = isinstance(given, Mapping)
+        if not given or not (named or isinstance(given, list | tuple)):
             raise ValueError(
                 "kinds must be a mapping from name to kind, such as {'age': 'number', 'job': "
-                f"'category'}}, or a list with an entry for each column; got {self.kinds!r}."
+                f"'category'}}, or a list with an entry for each column; got {given!r}."
             )
-        kinds: dict[Any, str] = dict(self.kinds if named else enumerate(self.kinds))
+        kinds = dict(given if named else enumerate(given))
         for name, kind in kinds.items():
             if not isinstance(kind, str) or kind not in _HIDDEN:
                 raise ValueError(

@@ -30,6 +30,7 @@ from ._columns import (
     Date,
     Numeric,
     as_column,
+    check_text,
     is_range,
     read_cells,
     short_number,
@@ -38,16 +39,19 @@ from ._columns import (
 from ._reading import (
     AS_WORDS,
     TWO_NAMES,
+    CellError,
     Table,
     check_some_rows,
     column_names,
+    exact_dates,
     exact_numbers,
     finite_numbers,
+    is_missing,
     listed_columns,
+    plain_labels,
     read_table,
 )
 from ._sparse import SparseRows
-from ._values import CellError, check_text, exact_dates, is_missing, plain_labels
 
 NO_SCHEMA = (
     "schema is missing: give the public description of the columns, such as schema=(0, 1) or "
@@ -382,8 +386,8 @@ class TableSchema:
 
     def index(self, key: Any, parameter: str) -> int:
         """Return the position of a column given by name or index."""
-        place = self._places.get(key) if isinstance(key, str) else key
-        if not isinstance(place, Integral) or not 0 <= place < self.n_columns:
+        place: Any = self._places.get(key) if isinstance(key, str) else key
+        if not isinstance(place, Integral) or not 0 <= int(place) < self.n_columns:
             last = self.n_columns - 1
             known = f"columns 0 to {last}" if self.names is None else some_of(self.names)
             raise ValueError(

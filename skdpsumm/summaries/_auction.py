@@ -20,8 +20,8 @@ from ..features._feature_maps import GRID
 from ..privacy import PureDP
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ..privacy._noise import Block, IntegerNoise, check_scale, exponential_choice
-from ._curator import Curator
 from ._mmd import Embedding, grid_scores
+from ._parties import Curator
 from ._protocol import (
     SHARED_CONSTRAINTS,
     CallForBids,

@@ -20,22 +20,20 @@ from .._computing import silence
 from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
 from ..features._histogram import HistogramMap
 from ..moments._base import check_ranges
-from ..moments.learning._base import warn_of_invisible_inputs, with_target
-from ..moments.learning._target import unprotected_target
+from ..moments.learning._models import warn_of_invisible_inputs, with_target
 from ..privacy import PrivacyGuarantee, PrivacyLedger, PureDP
 from ..privacy._compositions import compose
 from ..privacy._fit import PrivateFit
 from ..privacy._mechanisms import Unprotected
 from ..privacy._noise import derived_seed, secret_key
-from ..schema._columns import Categorical, Column, Numeric, as_column
+from ..schema._columns import Categorical, Column, Numeric, as_column, known_classes
 from ..schema._groups import Groups
 from ..schema._reading import Table, beside_X, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, SchemaLike, TableSchema, allowed, as_schema, schema_of
-from ..schema._values import known_classes
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
 from ._mmd import check_in_memory
-from ._owners import rows_by_owner
+from ._parties import rows_by_owner
 from ._protocol import NONE_SHARED, SummaryPrivacy
 from ._synthetic_rows import LabelledTable, SyntheticRows
 
@@ -276,7 +274,17 @@ def state_claims(
     owners = replace(released, given=f"{released.given}; {apart}")
     if target_is_owners:
         owners = replace(released, mechanism=Unprotected(OWN_ROWS))
-    unprotected = unprotected_target(released.unit, released.adjacency)
+    unprotected = PrivacyGuarantee(
+        Unprotected("the weights follow its rows without noise"),
+        released.adjacency,
+        protects="the target",
+        against=(
+            "whoever receives the weighted rows or a model trained on them; nobody else learns "
+            "anything of it"
+        ),
+        unit=released.unit,
+        given="nothing",
+    )
     return PrivateSummaryPrivacy(unprotected, owners, released=released)
 
 

@@ -23,15 +23,15 @@ from ..schema._reading import (
     beside_X,
     check_same_order,
     for_inner,
+    label_array,
     label_cells,
     n_rows_of,
     rows_of,
     unwrap,
 )
 from ..schema._schema import allowed, as_schema
-from ..schema._values import label_array
 from ._mmd import RowReader, mmd2
-from ._owners import read_label_column
+from ._parties import read_label_column
 from ._summarizer import PrivateMMDSummarizer
 
 ROUTED_TO_MODEL = ("X_target", "owners", "groups", "target_groups", "X_holdout", "y_holdout")

@@ -20,14 +20,20 @@ from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._fit import PrivateFit, check_groups
 from ..privacy._noise import derived_seed, drawing_from
 from ..schema._groups import Groups
-from ..schema._reading import beside_X, is_dask, label_cells, rows_of, unwrap
+from ..schema._reading import CellError, beside_X, is_dask, label_cells, rows_of, unwrap
 from ..schema._schema import SchemaLike, TableSchema, allowed, as_schema, schema_of
-from ..schema._values import CellError
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
-from ._curator import OTHER_LABELS, Curator
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
-from ._owners import BAD_LABELS, DataOwner, PartitionOwners, read_owners, run_protocol
+from ._parties import (
+    BAD_LABELS,
+    OTHER_LABELS,
+    Curator,
+    DataOwner,
+    PartitionOwners,
+    read_owners,
+    run_protocol,
+)
 from ._protocol import COSTS_NOTHING, Pool, Propose, Protocol, Terms
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}

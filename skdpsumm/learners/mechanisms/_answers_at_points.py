@@ -23,8 +23,8 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
 
-from ..._computing import advance
-from ..._linear_systems import TINY, Floats, power_below
+from ..._computing import TINY, advance, power_below
+from ..._linear_systems import Floats
 from ..._sklearn import Interval
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
@@ -36,10 +36,10 @@ from ...privacy._noise import (
     on_grid,
     secret_generator,
 )
-from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     GRID_PER_SENSITIVITY,
     ROUNDED_UP,
+    FeatureSpace,
     Minimizer,
     Problem,
     Space,

@@ -27,7 +27,7 @@ from ...schema._columns import N_EVEN
 from ...schema._schema import TableSchema
 from ...sketches._rounding import evenly, in_order
 from .._numbers import N_TABLES, Floats
-from ..inferring._regression import MomentRegression, Shift
+from ..inferring._points import MomentRegression, Shift
 from ..inferring._table_model import TableModel, histogram_columns
 from ._noise import coins, generator, other_people, white_noise
 from ._places import at_quantiles
