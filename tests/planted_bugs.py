@@ -88,8 +88,8 @@ PLANTED = {
     ],
     "tests/test_groups.py::TestCoins::test_each_group_keeps_at_most_k_whatever_the_others": [
         ("coins_by_place", "skdpsumm/schema/_groups.py",
-            "hashes = _hashes(label_bytes(self.labels[group]), size, key)",
-            "hashes = _hashes(str(int(rows[0])).encode(), size, key)"),
+            "_by_coins(label_bytes(self.labels[group]), len(rows), key)",
+            "_by_coins(str(int(rows[0])).encode(), len(rows), key)"),
     ],
     "tests/test_features.py::test_the_claimed_rounding_is_reached_and_not_passed": [
         ("mean_rounding", "skdpsumm/features/_feature_maps.py",
@@ -225,8 +225,7 @@ PLANTED = {
     "tests/test_schema_finder.py::test_a_value_that_one_unit_brings_is_told_as_rarely_as_claimed": [
         ("tail_of_delta_twice", "skdpsumm/schema/_finder.py", "delta=self.delta - tail)", "delta=self.delta)"),
         ("threshold_without_the_unit", "skdpsumm/schema/_finder.py",
-            "return _FEWEST_UNITS + lattice + noise.std_of_block(block) * deviations",
-            "return _FEWEST_UNITS - 1 + lattice + noise.std_of_block(block) * deviations"),
+            "bound = _FEWEST_UNITS + 2.0**-noise.lift", "bound = _FEWEST_UNITS - 1 + 2.0**-noise.lift"),
         ("threshold_of_one_new_value", "skdpsumm/schema/_finder.py", "tail / (moved * kinds.count(CATEGORY))", "tail / moved"),
     ],
     "tests/test_ledger.py::test_the_first_charge_alone_may_set_a_part_of_delta_aside": [
@@ -242,8 +241,8 @@ PLANTED = {
     ],
     "tests/test_schema_finder.py::test_nothing_but_noisy_counts_is_told_of_numbers": [
         ("finder_exact_maximum", "skdpsumm/schema/_finder.py",
-            "noisy = _noisy(self.noise, i, counts, self.noise_seed)",
-            "noisy = np.where(counts, 1e9, _noisy(self.noise, i, counts, self.noise_seed))"),
+            "yield values, np.concatenate(noisy), ",
+            "yield values, np.where(counts, 1e9, np.concatenate(noisy)), "),
     ],
     "tests/test_schema_finder.py::test_categories_are_in_an_order_of_their_own": [
         ("categories_by_appearance", "skdpsumm/schema/_finder.py",

@@ -27,6 +27,7 @@ from sklearn.pipeline import make_pipeline
 from skdpsumm import Categorical, PrivateMMDSummarizer, PrivateSearchCV, TDILClassifier
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, NoiseWarning, PrivacyLedger, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
+from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.schema import Date, Numeric, PublicVectorizer, SchemaFinder, TableSchema, _finder
 from skdpsumm.schema._finder import N_SCALE_CELLS, _numbers, _places
 from skdpsumm.sketches import HistogramSketcher, PrivateSketch
@@ -124,7 +125,7 @@ def test_counts_from_the_threshold_on_are_told(monkeypatch):
     _, _, bound = finder._price(["category"])
     for shift in (-1.0, 0.0, 1.0):
         count = np.full(1, bound + shift * 2.0**-20)
-        monkeypatch.setattr(_finder, "_noisy", lambda *_, count=count: count)
+        monkeypatch.setattr(IntegerNoise, "add_block", lambda *_, count=count: count)
         told[shift] = len(finder.fit([["a"]] * 3).schema_[0].categories) - 1
     assert told == {-1.0: 0, 0.0: 1, 1.0: 1}
     assert finder.min_count_ == finder.expected_min_count() == bound

@@ -1180,17 +1180,13 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
     most_fine : int
         The largest number of finer cells.
     """
-    assert column.bounds is not None
-    (low, high), step = column.bounds, column.spacing or 0.0
-    line: _Line
-    if isinstance(column, Date):
-        line = _Calendar(column, thresholds)
-    else:
-        line = _Grid(column, thresholds) if step else _Line(low, high, thresholds)
-    starts = line.first_starts()
+    is_dated = isinstance(column, Date)
+    kind: Any = _Calendar if is_dated else _Line if column.spacing is None else _Grid
+    line: _Line = kind(column, thresholds)
+    starts, (low, high) = line.first, line.ends
     if not line.is_short:
         even = line.round_values(low, high, N_EVEN)
-        round_ones = [] if isinstance(column, Date) else _round_values(low, high, step)
+        round_ones = [] if is_dated else _round_values(low, high, line.step)
         cuts = np.array([*even, *round_ones])
         single = np.array([low, high, *[0.0] * (low < 0 < high)])
         starts = np.unique(np.concatenate([starts, line.begin(cuts), line.alone(single)]))
@@ -1203,20 +1199,27 @@ class _Line:
 
     Attributes
     ----------
+    ends : tuple of float
+        The range of the column.
+    step : float
+        The distance of its values, 0 where they are on no grid.
+    first : ndarray
+        Where cells begin in any case.
+    is_short : bool
+        Whether these are all cells.
     points : dict
         The number by the edges of its cell, of each that has a cell of its own.
     """
 
-    def __init__(self, low: float, high: float, thresholds: Sequence[float]):
-        self._ends = np.array([low, *sorted(thresholds), high])
-        far = max(-low, high)
+    def __init__(self, column: Numeric, thresholds: Sequence[float]):
+        assert column.bounds is not None
+        self.ends, self.step = column.bounds, column.spacing or 0.0
+        (low, high), far = self.ends, max(-self.ends[0], self.ends[1])
+        self._cuts = np.array([low, *sorted(thresholds), high])
+        self.first: Starts = self._cuts[:-1]
         self.is_short = high - low < 2.0**24 * math.ulp(far)  # which float64 hardly divides
         self._widest, self._narrowest = (high - low) / N_EVEN, far * 10.0**-_DECADES
         self.points: dict[tuple[float, float], float] = {}
-
-    def first_starts(self) -> Starts:
-        """Return where cells begin in any case."""
-        return self._ends[:-1]
 
     def begin(self, values: Floats) -> Starts:
         """Return where cells begin that hold each of these numbers, and no smaller ones."""
@@ -1242,8 +1245,8 @@ class _Line:
         """Return the ends of a narrow cell about each number, on this side of the thresholds."""
         near = np.maximum(np.abs(values), self._narrowest) * _AS_FLOAT32
         near = np.minimum(near, self._widest * _OF_EVEN)
-        k = np.clip(np.searchsorted(self._ends, values, side="right"), 1, len(self._ends) - 1)
-        low, high = self._ends[k - 1], self._ends[k]
+        k = np.clip(np.searchsorted(self._cuts, values, side="right"), 1, len(self._cuts) - 1)
+        low, high = self._cuts[k - 1], self._cuts[k]
         return np.maximum(values - near, low), np.minimum(values + near, high)
 
     def _kept(self, values: Floats, below: Floats, above: Floats) -> Starts:
@@ -1252,44 +1255,39 @@ class _Line:
         return self._inside(np.concatenate([below, above]))
 
     def _inside(self, starts: Floats) -> Floats:
-        return starts[starts < self._ends[-1]]
+        return starts[starts < self._cuts[-1]]
 
     def round_values(self, low: float, high: float, n: int) -> Floats:
         """Return at most n round values of a range, but for its ends."""
-        return _multiples(_round_unit((high - low) / n), low, high)
+        return _multiples(_round_unit(max((high - low) / n, self.step)), low, high)
 
     def wide(self, starts: Starts, which: NDArray[np.intp]) -> list[tuple[float, float]]:
         """Return the ends of some cells, but of those of single numbers."""
-        ends = np.append(starts, self._ends[-1])
+        ends = np.append(starts, self._cuts[-1])
         pairs = zip(ends[which].tolist(), ends[which + 1].tolist(), strict=True)
         return [ends for ends in pairs if ends not in self.points]
 
     def edges(self, starts: Starts) -> tuple[float, ...]:
         """Return the edges of cells."""
-        return (*starts.tolist(), float(self._ends[-1]))
+        return (*starts.tolist(), float(self._cuts[-1]))
 
 
 class _Grid(_Line):
     """The same of a column with a step: cells begin at numbers of its values, 0 for the first."""
 
     def __init__(self, column: Numeric, thresholds: Sequence[float]):
-        assert column.bounds is not None
-        assert column.n_values is not None
-        (self._low, self._high), self._step = column.bounds, float(column.spacing or 1)
-        self._n, self._thresholds = column.n_values, np.array(thresholds)
+        super().__init__(column, thresholds)
+        self._n = round((self.ends[1] - self.ends[0]) / self.step) + 1
         self.is_short = self._n <= N_VALUES
-        self.points = {}
-
-    def first_starts(self) -> Starts:
         every = np.arange(self._n if self.is_short else 1)
-        return np.union1d(every, self.begin(self._thresholds))
+        self.first = np.union1d(every, self.begin(np.array(thresholds)))
 
     def alone(self, values: Floats) -> Starts:
-        closest = np.rint((values - self._low) / self._step).astype(np.int64)
+        closest = np.rint((values - self.ends[0]) / self.step).astype(np.int64)
         return self._inside(np.concatenate([closest, closest + 1]))
 
     def begin(self, values: Floats) -> Starts:
-        first = np.ceil((values - self._low) / self._step - 1e-6)
+        first = np.ceil((values - self.ends[0]) / self.step - 1e-6)
         return self._inside(first.astype(np.int64))
 
     def _inside(self, starts: Starts) -> Starts:
@@ -1297,21 +1295,18 @@ class _Grid(_Line):
 
     def wide(self, starts: Starts, which: NDArray[np.intp]) -> list[tuple[float, float]]:
         last = np.append(starts[1:], self._n) - 1
-        ends = self._low + np.column_stack([starts, last])[which] * self._step
+        ends = self.ends[0] + np.column_stack([starts, last])[which] * self.step
         return [(a, b) for a, b in ends.tolist() if a < b]
 
     def divide(self, low: float, high: float, n: int) -> Starts:
-        n_values = round((high - low) / self._step) + 1
+        n_values = round((high - low) / self.step) + 1
         if n_values <= 2 * n:  # as many as round ones and gaps
-            return self.alone(low + np.arange(float(n_values)) * self._step)
+            return self.alone(low + np.arange(float(n_values)) * self.step)
         return self.alone(self.round_values(low, high, n))
 
-    def round_values(self, low: float, high: float, n: int) -> Floats:
-        return _multiples(_round_unit(max((high - low) / n, self._step)), low, high)
-
     def edges(self, starts: Starts) -> tuple[float, ...]:
-        between = self._low + (starts[1:] - 0.5) * self._step
-        return (self._low, *between.tolist(), self._high)
+        between = self.ends[0] + (starts[1:] - 0.5) * self.step
+        return (self.ends[0], *between.tolist(), self.ends[1])
 
 
 class _Calendar(_Grid):
@@ -1344,9 +1339,8 @@ def _decimal(digits: int, power: int) -> float:
 def _multiples(unit: float, low: float, high: float) -> Floats:
     """Return the multiples of a round unit from one number to another, as they are written."""
     first, last = math.ceil(low / unit - 1e-9), math.floor(high / unit + 1e-9)
-    digits, power = f"{unit:e}".split("e")
-    every, d = range(first, last + 1), int(float(digits))
-    found = np.array([float(f"{k * d}e{power}") for k in every])
+    exact = Decimal(repr(unit))
+    found = np.array([float(k * exact) for k in range(first, last + 1)])
     return found[(low <= found) & (found <= high)]
 
 

@@ -52,7 +52,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,6 @@ from ._reading import (
     cell_fault,
     exact_dates,
     is_dask,
-    is_missing,
     number_of_word,
     plain_label,
     read_date,
@@ -91,6 +90,8 @@ from ._reading import (
 from ._schema import TableSchema
 
 T = TypeVar("T")
+# The values of a block of cells, their noisy counts, and the deviation of the noise.
+_Told: TypeAlias = tuple[list[Any], NDArray[np.float64], float]
 
 NUMBER, CATEGORY, DATE = "number", "category", "date"
 # Ends of cells of positive numbers, from zero on; those of negative ones mirror them. One cell more
@@ -320,23 +321,23 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         """Return which columns are meant, as a schema that knows nothing else of them."""
         if self.kinds is None:
             return TableSchema(Numeric())
-        if not isinstance(self.kinds, Mapping | list | tuple) or not self.kinds:
+        given: Any = self.kinds
+        named = isinstance(given, Mapping)
+        if not given or not (named or isinstance(given, list | tuple)):
             raise ValueError(
                 "kinds must be a mapping from name to kind, such as {'age': 'number', 'job': "
-                f"'category'}}, or a list with an entry for each column; got {self.kinds!r}."
+                f"'category'}}, or a list with an entry for each column; got {given!r}."
             )
-        named = isinstance(self.kinds, Mapping)
-        kinds = dict(self.kinds if named else enumerate(self.kinds))
+        kinds = dict(given if named else enumerate(given))
         for name, kind in kinds.items():
             if not isinstance(kind, str) or kind not in _HIDDEN:
                 raise ValueError(
                     f"kinds says that column {name!r} is {kind!r}; write 'number', 'category' or "
                     "'date', and leave other columns out."
                 )
-        plain = dict.fromkeys(kinds, Numeric())
         if named:
-            return TableSchema(plain, extra_columns="drop")
-        return TableSchema(list(plain.values()))
+            return TableSchema(dict.fromkeys(kinds, Numeric()), extra_columns="drop")
+        return TableSchema([Numeric()] * len(kinds))
 
     def _ask_ledger(self) -> None:
         if self.ledger is not None:
@@ -355,9 +356,10 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta - tail)
         if not isinstance(noise.mechanism, GaussianDP) or not looks:
             return noise, noise.mechanism, 1.0
-        bound = _threshold(
-            noise, shares.index(1 / len(kinds)), tail / (moved * kinds.count(CATEGORY))
-        )
+        # The noisy count of so few units reaches the bound so rarely, rounding included.
+        rare = float(ndtri(tail / (moved * kinds.count(CATEGORY)))) * (1 + 1e-12)
+        std = noise.std_of_block(shares.index(1 / len(kinds)))
+        bound = _FEWEST_UNITS + 2.0**-noise.lift - std * rare
         log_ratio, own = noise.mechanism.slack
         return noise, NewValuesDP(noise.mechanism.mu, log_ratio, own + tail), bound
 
@@ -393,17 +395,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         return _Draft(known, kinds, counts, noise, bound, privacy, noise_seed)
 
     def _publish(self, draft: _Draft) -> None:
-        told, pure, columns = draft.told(), draft.noise.kind == "laplace", []
-        for kind in draft.kinds:
-            values, noisy, std = next(told)
-            column: Numeric | Categorical | None
-            if kind == CATEGORY:
-                column = _found_categories(values, noisy, draft.bound)
-            elif kind == DATE:
-                column = _found_years(noisy, std, pure=pure)
-            else:
-                column = _found_range(noisy, std, *next(told)[1:], pure=pure)
-            columns.append(column)
+        told = draft.told()
+        columns = [draft.found(kind, [next(told) for _ in _PARTS[kind]]) for kind in draft.kinds]
         draft.hidden = [draft.known.name(j) for j, one in enumerate(columns) if one is None]
         # What a column is known by travels with it, into files and into what is made of it.
         how = f"{FOUND}: {draft.privacy.short}"
@@ -442,29 +435,28 @@ class _Draft:
     noise_seed: int | None
     hidden: list[str] = field(default_factory=list)
 
-    def told(self) -> Iterator[tuple[list[Any], NDArray[np.float64], float]]:
-        """Yield the values of each block, their noisy counts, and the deviation of the noise."""
+    def told(self) -> Iterator[_Told]:
+        """Yield what noise leaves of each block."""
         for i, (values, counts) in enumerate(self.counts):
-            noisy = _noisy(self.noise, i, counts, self.noise_seed)
-            yield values, noisy, self.noise.std_of_block(i)
+            noisy = [np.empty(0)]  # of a column that nobody has a value in
+            # A progress bar of more than one draw would tell how many values there are.
+            for start in range(0, len(counts), DRAWN_AT_ONCE):
+                some = counts[start : start + DRAWN_AT_ONCE]
+                noisy.append(self.noise.add_block(i, some, derived_seed(self.noise_seed, start)))
+            yield values, np.concatenate(noisy), self.noise.std_of_block(i)
 
-
-def _noisy(
-    noise: IntegerNoise, i: int, counts: NDArray[np.int64], noise_seed: int | None
-) -> NDArray[np.float64]:
-    """Return the counts of a block with noise."""
-    parts = [np.empty(0)]  # of a column that nobody has a value in
-    # A progress bar of more than one draw would tell how many values there are.
-    for start in range(0, len(counts), DRAWN_AT_ONCE):
-        some = counts[start : start + DRAWN_AT_ONCE]
-        parts.append(noise.add_block(i, some, derived_seed(noise_seed, start)))
-    return np.concatenate(parts)
-
-
-def _threshold(noise: IntegerNoise, block: int, probability: float) -> float:
-    """Return what the noisy count of `_FEWEST_UNITS` units reaches so rarely at most."""
-    lattice, deviations = 2.0**-noise.lift, -float(ndtri(probability)) * (1 + 1e-12)
-    return _FEWEST_UNITS + lattice + noise.std_of_block(block) * deviations
+    def found(self, kind: str, blocks: Sequence[_Told]) -> Numeric | Categorical | None:
+        """Return what the blocks of a column tell of it; None if noise hides all."""
+        values, noisy, std = blocks[0]
+        if kind == CATEGORY:
+            return _found_categories(values, noisy, self.bound)
+        run = _run_of_rows(noisy, std, pure=self.noise.kind == "laplace")
+        if run is None:
+            return None
+        if kind == DATE:
+            first, last = (_FIRST_YEAR + k for k in run)
+            return Date(f"{first}-01-01", f"{last}-12-31", missing=True)
+        return _found_range(*run, _found_step(*blocks[1][1:]))
 
 
 # ---- reading: what a cell becomes is a matter of that cell alone
@@ -529,7 +521,7 @@ def _value(cell: Any) -> Any:
 def _number(cell: Any) -> float:
     """Return the float64 that is closest to a cell, NaN where it reads as no number."""
     cell = number_of_word(cell) if isinstance(cell, str) else cell
-    if type(cell) not in (float, int) and (is_missing(cell) or cell_fault(cell)):
+    if type(cell) not in (float, int) and cell_fault(cell):
         return math.nan
     return float(cell)
 
@@ -561,10 +553,8 @@ def _coarsest_steps(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     with np.errstate(over="ignore"):
         for k, step in enumerate(_STEPS):
             # Dividing a whole number gives the float that a decimal is written as.
-            per_one = round(1 / step)
-            near = (
-                np.rint(numbers * per_one) / per_one if step < 1 else np.rint(numbers / step) * step
-            )
+            whole, parts = max(step, 1.0), max(round(1 / step), 1)
+            near = np.rint(numbers * parts / whole) * whole / parts
             found[(near == numbers) & (found >= 0)] = k + 1
     return found
 
@@ -594,32 +584,20 @@ def _found_categories(values: list[Any], noisy: NDArray, bound: float) -> Catego
     return Categorical(tuple(found), missing=True, other=True) if found else None
 
 
-def _found_range(
-    noisy: NDArray, std: float, on_steps: NDArray, std_on_steps: float, *, pure: bool
-) -> Numeric | None:
-    """Return the range that holds all but few rows, with the coarsest step that most are on.
-
-    Parameters
-    ----------
-    noisy : ndarray of shape (N_SCALE_CELLS,)
-        Counts of numbers.
-    std : float
-        Standard deviation of the noise of each.
-    on_steps : ndarray of shape (len(_STEPS) + 1,)
-        Counts of numbers by their coarsest step: first of those on none.
-    std_on_steps : float
-        As `std`, of these.
-    pure : bool
-        Whether the noise is Laplace's, whose tails are longer.
-    """
-    run = _run_of_rows(noisy, std, pure=pure)
-    if run is None:
-        return None
-    low, high = _range_of(*run)
-    step = _found_step(on_steps, std_on_steps)
+def _found_range(first: int, last: int, step: float | None) -> Numeric:
+    """Return the range of a run of cells, with some length, and its ends on the step if it can."""
+    ends = np.concatenate([-_ENDS[:-2:-1], -_ENDS[::-1], _ENDS, _ENDS[-1:]])
+    low, high = float(ends[first]), float(ends[last + 1])
+    if low == high or 0 < low <= high * _NEAR_ZERO:
+        low = min(low, 0.0)
+    if low == high or low * _NEAR_ZERO <= high < 0:
+        high = max(high, 0.0) if low < 0 else high or 1.0
     if step is None or max(-low, high) > _MOST_ON_STEP * step:
-        return Numeric(low, high, missing=True)
-    return Numeric(*_on_step(low, high, step), step=step, missing=True)
+        return Numeric(low + 0.0, high + 0.0, missing=True)  # no -0.0
+    # Ends closer to zero than a step are moved out to one; all others are multiples of it.
+    low = low if abs(low) >= step else -step if low < 0 else 0.0
+    high = high if abs(high) >= step else step if high > 0 else 0.0
+    return Numeric(low, high, step=step, missing=True)
 
 
 def _found_step(on_steps: NDArray, std: float) -> float | None:
@@ -636,35 +614,14 @@ def _found_step(on_steps: NDArray, std: float) -> float | None:
     return _STEPS[finest - 1] if is_sure and finest else None
 
 
-def _on_step(low: float, high: float, step: float) -> tuple[float, float]:
-    """Return a range with its ends moved out to multiples of a step; those beyond it are some."""
-    low = low if abs(low) >= step else -step if low < 0 else 0.0
-    high = high if abs(high) >= step else step if high > 0 else 0.0
-    return low, high
-
-
-def _found_years(noisy: NDArray, std: float, *, pure: bool) -> Date | None:
-    """Return the days of the years that hold all but few rows."""
-    run = _run_of_rows(noisy, std, pure=pure)
-    if run is None:
-        return None
-    first, last = (_FIRST_YEAR + k for k in run)
-    return Date(f"{first}-01-01", f"{last}-12-31", missing=True)
-
-
 def _run_of_rows(counts: NDArray, std: float, *, pure: bool) -> tuple[int, int] | None:
-    """Return the first and the last cell of those that hold rows; None if noise hides all."""
-    p = _FALSE_WINDOWS / (_WIDEST_WINDOW * len(counts))
-    deviations = -math.log(2 * p) / math.sqrt(2) if pure else -float(ndtri(p))
-    windows = _windows_with_rows(counts, deviations * std)
-    return (min(a for a, _ in windows), max(b for _, b in windows)) if windows else None
+    """Return the first and the last cell of those that hold rows; None if noise hides all.
 
-
-def _windows_with_rows(counts: NDArray, least: float) -> list[tuple[int, int]]:
-    """Return the first and the last cell of windows that hold rows, and hold no such window.
-
-    A window of w cells does if it has more than ``least * sqrt(w)``: so much more than its noise.
+    A window of w cells holds rows if it has so many standard deviations more than none that noise
+    alone rarely has them: Laplace's, if it is `pure`. It counts if it holds no smaller such window.
     """
+    p = _FALSE_WINDOWS / (_WIDEST_WINDOW * len(counts))
+    least = std * (-math.log(2 * p) / math.sqrt(2) if pure else -float(ndtri(p)))
     found: list[tuple[int, int]] = []
     for width in range(1, _WIDEST_WINDOW + 1):
         sums = np.convolve(counts, np.ones(width), "valid")
@@ -672,17 +629,4 @@ def _windows_with_rows(counts: NDArray, least: float) -> list[tuple[int, int]]:
             end = start + width - 1
             if not any(start <= a and b <= end for a, b in found):
                 found.append((start, end))
-    return found
-
-
-def _range_of(first: int, last: int) -> tuple[float, float]:
-    """Return the ends of a run of cells, as a range that has some length."""
-    farthest = len(_ENDS) - 1
-    below, above = first - len(_ENDS), last - len(_ENDS)  # signed magnitudes
-    low = _ENDS[below - 1] if below > 0 else -_ENDS[min(-below, farthest)]
-    high = -_ENDS[-above - 1] if above < 0 else _ENDS[min(above, farthest)]
-    if low == high or 0 < low <= high * _NEAR_ZERO:
-        low = min(low, 0.0)
-    if low == high or low * _NEAR_ZERO <= high < 0:
-        high = max(high, 0.0) if low < 0 else high or 1.0
-    return float(low) + 0.0, float(high) + 0.0  # no -0.0
+    return (min(a for a, _ in found), max(b for _, b in found)) if found else None

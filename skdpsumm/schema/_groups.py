@@ -100,24 +100,23 @@ class Groups:
         keep = np.ones(len(self.codes), bool)
         starts = np.cumsum(self.sizes) - self.sizes
         for group in np.flatnonzero(self.sizes > k).tolist():
-            size = int(self.sizes[group])
-            rows = self.order[starts[group] : starts[group] + size]
-            hashes = _hashes(label_bytes(self.labels[group]), size, key)
-            # Equal hashes, should there be any, are in the order of the rows.
-            keep[rows[np.argsort(hashes, kind="stable")[k:]]] = False
+            rows = self.order[starts[group] : starts[group] + self.sizes[group]]
+            ordinals = _by_coins(label_bytes(self.labels[group]), len(rows), key)
+            keep[rows[ordinals[k:]]] = False
         return np.flatnonzero(keep)
 
 
-def _hashes(label: bytes, size: int, key: bytes) -> NDArray[np.uint64]:
-    """Return a keyed hash of (label, ordinal) for each of the rows of a group."""
+def _by_coins(label: bytes, size: int, key: bytes) -> NDArray[np.intp]:
+    """Return the ordinals of the rows of a group by a keyed hash of (label, ordinal)."""
     start = blake2b(label, key=key, digest_size=8)
-    digests = bytearray()
-    for ordinal in range(size):
-        # The ordinal has eight bytes, so no two pairs are one message.
+
+    def coin(ordinal: int) -> bytes:
         one = start.copy()
-        one.update(ordinal.to_bytes(8, "big"))
-        digests += one.digest()
-    return np.frombuffer(bytes(digests), ">u8").astype(np.uint64)
+        one.update(ordinal.to_bytes(8, "big"))  # of one length, so no two pairs are one message
+        return one.digest()
+
+    coins = np.frombuffer(b"".join(map(coin, range(size))), ">u8")
+    return np.argsort(coins, kind="stable")
 
 
 def read_groups(groups: Any) -> list[Hashable]:

@@ -70,6 +70,13 @@ _MOST_COMBINATIONS = 4096
 # Cells of the columns of a combination, at most: a model holds no more, and could not use it.
 _MOST_CELLS_OF_COMBINATION = 2**16
 
+# What makes entries of the cells that a column read.
+Entries: TypeAlias = Callable[[Any, NDArray], NDArray[np.float64]]
+
+
+def _encoded(column: Any, values: NDArray) -> NDArray[np.float64]:
+    return column.encode(values)
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class TableSchema:
@@ -283,8 +290,8 @@ class TableSchema:
         if self.names is not None:
             shown = [f"{cut(repr(n))}: {c}" for n, c in zip(self.names, shown, strict=False)]
         shown += more_of(self.columns, MOST_ROWS_SHOWN)
-        opening, closing = ("", "") if self.is_for_all else ("[", "]")
-        opening, closing = (opening, closing) if self.names is None else ("{", "}")
+        opening, closing = "[]" if self.names is None else "{}"
+        opening, closing = ("", "") if self.is_for_all else (opening, closing)
         extra = "" if self.extra_columns == "refuse" else ", extra_columns='drop'"
         start = f"TableSchema({opening}"
         told = start + f",\n{' ' * len(start)}".join(shown) + f"{closing}{extra})"
@@ -331,12 +338,9 @@ class TableSchema:
         if self.names is not None and names is None:
             return self
         columns = self.columns * n_columns if self.is_for_all else self.columns
-        return self._alike(columns, None if names is None else [str(names[j]) for j in which])
-
-    def _alike(self, columns: Sequence[Column], names: Sequence[str] | None) -> TableSchema:
-        """Return a schema of other columns, or of other names, in the same order."""
-        other = TableSchema(_by_name(names, columns), extra_columns=self.extra_columns)
-        return other.ruling_out(self.impossible) if self.impossible else other
+        own = None if names is None else [str(names[j]) for j in which]
+        known = TableSchema(_by_name(own, columns), extra_columns=self.extra_columns)
+        return known.ruling_out(self.impossible)
 
     def positions(self, n_columns: int, names: Sequence[str] | None = None) -> list[int]:
         """Return the positions in such a table of the columns that are described, in their order.
@@ -382,19 +386,14 @@ class TableSchema:
 
     def index(self, key: Any, parameter: str) -> int:
         """Return the position of a column given by name or index."""
-        if isinstance(key, str):
-            if key not in self._places:
-                known = "" if self.names is None else f"; they have {some_of(self.names)}"
-                raise ValueError(
-                    f"{parameter} names column {key!r}, which the data do not have{known}."
-                )
-            return self._places[key]
-        if not (isinstance(key, Integral) and 0 <= int(key) < self.n_columns):
+        place: Any = self._places.get(key) if isinstance(key, str) else key
+        if not isinstance(place, Integral) or not 0 <= int(place) < self.n_columns:
+            last = self.n_columns - 1
+            known = f"columns 0 to {last}" if self.names is None else some_of(self.names)
             raise ValueError(
-                f"{parameter} names column {key!r}; "
-                f"the data have columns 0 to {self.n_columns - 1}."
+                f"{parameter} names column {key!r}, which the data do not have; they have {known}."
             )
-        return int(key)
+        return int(place)
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -438,7 +437,7 @@ class TableSchema:
 
     def with_columns(self, columns: Sequence[Column]) -> TableSchema:
         """Return a schema of the same table with other descriptions of its columns."""
-        return self._alike(columns, self.names)
+        return self._with(columns=tuple(columns), is_for_all=False)
 
     def dropping_others(self) -> TableSchema:
         """Return the same schema, which leaves out of a table what it does not name."""
@@ -469,12 +468,12 @@ class TableSchema:
             For cells that are no dates. The message names the column and no value.
         """
         columns = self.columns * (table.shape[1] if self.is_for_all else 1)
-        if isinstance(table, SparseRows) or not any(isinstance(c, Date) for c in columns):
+        dated = [j for j, column in enumerate(columns) if isinstance(column, Date)]
+        if isinstance(table, SparseRows) or not dated:
             return table
         read = [table[:, j] for j in range(len(columns))]
-        for j, column in enumerate(columns):
-            if isinstance(column, Date):
-                read[j] = read_cells(column, read[j], self.name(j), "steps")
+        for j in dated:
+            read[j] = read_cells(columns[j], read[j], self.name(j), "steps")
         return Table(read)
 
     def check(self, X: NDArray | Table | SparseRows) -> None:
@@ -510,7 +509,7 @@ class TableSchema:
         either end. `SparseRows` stay sparse, and need a schema under which zero stays zero.
         """
         if isinstance(X, SparseRows):
-            return X if self.is_plain else self.map_sparse(X, _encoded)
+            return X if self.is_plain else self.map_sparse(X)
         # Nothing to encode: a memmap stays one, and is read block by block.
         if not isinstance(X, Table) and self.is_plain:
             return X if X.dtype == np.float32 else exact_numbers(X)
@@ -521,21 +520,23 @@ class TableSchema:
             start += column.n_encoded
         return out
 
-    def keeps_zero(self, entries: Callable[[Column, NDArray], NDArray] | None = None) -> bool:
+    def keeps_zero(self, entries: Entries = _encoded) -> bool:
         """Return whether a zero in any column becomes a zero, and nothing beside it.
 
         Parameters
         ----------
-        entries : callable, default=None
-            Takes a column and the cells that it read, and returns an array of shape (n, k). None
-            stands for what `encode` makes of them, which is what most callers ask about.
+        entries : callable
+            Takes a column and the cells that it read, and returns an array of shape (n, k). The
+            default is what `encode` makes of them, which is what most callers ask about.
         """
-        entries = _encoded if entries is None else entries
-        return all(_keeps_zero(column, entries) for column in set(self.columns))
+        return all(
+            type(column) is Numeric
+            and not column.missing
+            and not entries(column, column.read(np.zeros(1))).any()
+            for column in set(self.columns)
+        )
 
-    def map_sparse(
-        self, X: SparseRows, entries: Callable[[Column, NDArray], NDArray]
-    ) -> SparseRows:
+    def map_sparse(self, X: SparseRows, entries: Entries = _encoded) -> SparseRows:
         """Return rows in which each cell is what its column makes of it.
 
         Parameters
@@ -667,11 +668,7 @@ class TableSchema:
             If entries are unknown or do not describe a column. The message names them. Also if the
             file is not in UTF-8, has more than 1,048,576 characters, or nests tables too deeply.
         """
-        tables = read_toml(path)
-        try:
-            return cls.from_tables(tables)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+        return read_toml(path, cls.from_tables)
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
@@ -764,16 +761,6 @@ SchemaLike: TypeAlias = TableSchema | Column | Mapping[Any, Any] | Sequence[Any]
 
 def _json_ready(column: Any) -> dict[str, Any]:
     return {k: list(v) if isinstance(v, tuple) else v for k, v in column.state().items()}
-
-
-def _encoded(column: Any, values: NDArray) -> NDArray[np.float64]:
-    return column.encode(values)
-
-
-def _keeps_zero(column: Column, entries: Callable[[Column, NDArray], NDArray]) -> bool:
-    if not isinstance(column, Numeric) or isinstance(column, Date) or column.missing:
-        return False
-    return not entries(column, read_cells(column, np.zeros(1), "")).any()
 
 
 def schema_of(estimator: Any) -> TableSchema:
@@ -919,12 +906,14 @@ def _toml_key(name: str) -> str:
     return name if bare else _toml(name)
 
 
-def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the tables of a TOML file, or raise ValueError that names the file."""
+def read_toml(
+    path: str | os.PathLike[str], read: Callable[[dict[str, Any]], Any] = dict[str, Any]
+) -> Any:
+    """Return what is read of the tables of a TOML file, or raise ValueError that names the file."""
     with Path(path).open("rb") as file:
         octets = file.read(4 * MOST_CHARACTERS + 4)  # what is longer is refused by its characters
     try:
-        return parse_toml(octets.decode("utf-8-sig"))  # as editors save it
+        return read(parse_toml(octets.decode("utf-8-sig")))  # as editors save it
     except UnicodeDecodeError as error:
         line = octets[: error.start].count(b"\n") + 1
         told = f"line {line} is not in UTF-8, as TOML files are. Save the file in UTF-8."
