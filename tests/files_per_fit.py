@@ -24,11 +24,11 @@ from skdpsumm.summaries import PrivateMMDSummarizer
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
-    "RFFSketcher": 14,
+    "RFFSketcher": 13,
     "TDILClassifier": 21,
     "PrivateMMDSummarizer": 18,
-    "M2MEstimator": 23,
-    "M2MClassifier": 25,
+    "M2MEstimator": 22,
+    "M2MClassifier": 24,
     "PrivateSearchCV": 29,
 }
 

@@ -169,7 +169,7 @@ PLANTED = {
             "scales = [b.l2 / mu * (1 + 1e-12) for b in self.blocks]"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[fourier-row]": [
-        ("count_of_a_sketch_is_exact", "skdpsumm/sketches/_private_sketch.py",
+        ("count_of_a_sketch_is_exact", "skdpsumm/sketches/_sketchers.py",
             "counted = float(noisy[-1]), float(deviations[-1])",
             "counted = float(n_rows), float(deviations[-1])"),
     ],
@@ -315,7 +315,7 @@ PLANTED = {
     "tests/test_simulation.py::test_no_two_parts_of_a_release_share_a_stream": [
         ("owners_of_one_stream", "skdpsumm/summaries/_sketch_summarizer.py",
             "derived_seed(self.noise_seed, NOISE_OF_OWNER, k)", "derived_seed(self.noise_seed, NOISE_OF_OWNER)"),
-        ("seed_read_again_at_release", "skdpsumm/sketches/_private_sketch.py",
+        ("seed_read_again_at_release", "skdpsumm/sketches/_sketchers.py",
             "self.noise.add(values, self.noise_seed)",
             'self.noise.add(values, __import__("skdpsumm").privacy._noise.current_seed())'),
     ],

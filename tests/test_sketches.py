@@ -314,7 +314,7 @@ def npy(array):
 FOREIGN = {
     "text": b"age,sex\n30,F\n",
     "npz": npz(a=np.zeros(3)),
-    "another header": sealed(b'{"format": "x", "version": 8}\n'),
+    "another header": sealed(b'{"format": "x", "version": 9}\n'),
     "no JSON": sealed(npz(header=np.arange(9))),
     "npy": npy(np.zeros(4)),
     "pickle": pickle.dumps(Bomb()),

@@ -31,7 +31,7 @@ import psutil
 
 from skdpsumm import RFFSketcher, _dask
 from skdpsumm.features import _feature_maps as _engine
-from skdpsumm.sketches import _partitions
+from skdpsumm.sketches import _sketchers
 
 COLUMNS = 10
 ENGINES = ("threads", "cluster")
@@ -184,10 +184,10 @@ def constants(n_chunks=1000):
         seen.append(dict(tasks[0].dask))
         return _dask.compute(tasks)
 
-    _partitions.compute = computing
+    _sketchers.compute = computing
     sketch = fit(n_chunks, 1).feature_map_
-    _partitions.compute = _dask.compute
-    part = _partitions._Part(np.zeros(sketch.n_features, np.int64), 1)
+    _sketchers.compute = _dask.compute
+    part = _sketchers._Part(np.zeros(sketch.n_features, np.int64), 1)
     print(f"answer of a partition, 200 features: {len(pickle.dumps(part)):,} bytes")
     plan = next(task for key, task in seen[0].items() if str(key).startswith("shared"))
     print(f"what a worker is told, once: {len(cloudpickle.dumps(plan)):,} bytes")

@@ -49,17 +49,8 @@ from ..schema._cells import Cells, public_cells
 from ..schema._reading import Table, is_frame, some_rows
 from ..schema._schema import SchemaLike, TableSchema, as_schema, schema_of
 from ._graphical import Floats, GraphicalModel, Group, Marginal
-from ._private_sketch import (
-    ROWS_PER_BATCH,
-    Counted,
-    PrivateSketch,
-    check_fits,
-    claim_for,
-    released_sums,
-    rows_from_sums,
-    sums_of,
-)
-from ._sketchers import TableSketcher
+from ._private_sketch import PrivateSketch, check_fits, released_sums, rows_from_sums
+from ._sketchers import ROWS_PER_BATCH, Counted, TableSketcher, claim_for, sums_of
 
 Sums = NDArray[Any]  # int64, or floats where there is no noise
 Exact = Callable[[HistogramMap], Sums]

@@ -1,20 +1,19 @@
-"""The release: exact sums until the noise is added once, what an analyst holds, and its file.
+"""The release: what an analyst holds, and its file.
 
-A file is a line of JSON, then arrays as numpy writes them, and a checksum. The checksum, SHA-256 of
-all bytes before it, tells a damaged file before any of it is parsed. It is no signature: whoever
-knows the format can write anything under it. So nothing in a file is believed. The header is
-counted before it is parsed (`_bounded`), and says how long each array is. The head of each array
-must be as numpy writes it: no other parser sees it. Nothing is compressed, so that a file takes the
-memory that its size tells. Each part is made by the constructor that checks it, and what was made
-must write the very same contents again: what has another type or does not belong there is told.
-Last, what a sketch says of itself must be possible: its claim, its noise and its sums together
-(`check_consistent`).
+A file is a line of JSON, then the numbers of the arrays that it lists, and a checksum. The
+checksum, SHA-256 of all bytes before it, tells a damaged file before any of it is parsed. It is no
+signature: whoever knows the format can write anything under it. So nothing in a file is believed.
+The header is counted before it is parsed (`_bounded`). It says the dtype and the shape of each
+array, which must be plain and take just the bytes that there are: no other parser sees them.
+Nothing is compressed, so that a file takes the memory that its size tells. Each part is made by the
+constructor that checks it, and what was made must have the very same contents again: what has
+another type or does not belong there is told. Last, what a sketch says of itself must be possible:
+its claim, its noise and its sums together (`check_consistent`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import os
@@ -22,18 +21,16 @@ import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
-from .._bounded import MOST_BYTES, check_json, read_json
+from .._bounded import MOST_BYTES, MOST_CONTAINERS, check_json, read_json
 from .._html import cut, html_table, more_of, some_of
 from ..features._feature_maps import (
-    AVERAGE,
     GRID,
     MOST_FEATURES,
     FeatureMap,
@@ -42,18 +39,12 @@ from ..features._feature_maps import (
 )
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
-from ..privacy._compositions import parallel
 from ..privacy._guarantee import Explanation
-from ..privacy._mechanisms import Mechanism
-from ..privacy._noise import TOO_LARGE, IntegerNoise, load_noise
-from ..schema._groups import Groups
 from ..schema._schema import TableSchema
 
 # Sums and noise are below this, in rows. Those of one release are below 2**48, for noise is of 64
 # bits on a grid of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
 LARGEST_SUM = 2.0**64
-# Rows that are copied at once: half a MiB a column, so that some copies of 300 columns fit a GiB.
-ROWS_PER_BATCH = 2**16
 # Noise is above this, in rows. That of epsilon = 1e20 is above 1e-135, and the square of this is a
 # number.
 SMALLEST_NOISE = 1e-140
@@ -402,8 +393,7 @@ class PrivateSketch:
             header["n_from_sums"],
             tuple((key, tuple(noise)) for key, noise in header["added"]),
         )
-        if digest(*sketch._contents()) != digest(header, arrays):
-            raise ValueError("It holds values of other types, or others than it needs.")
+        _check_same(*sketch._contents(), header, arrays)
         check_consistent(sketch)
         return sketch
 
@@ -658,185 +648,18 @@ def released_sums(
     return PrivateSketch(feature_map, sums, noise_std, *counted, privacy, n_from_sums=n_from_sums)
 
 
-def claim_for(
-    ledger: Any, privacy: PrivacyGuarantee, when_replaced: Callable[[], Mechanism]
-) -> PrivacyGuarantee:
-    """Return what a ledger is charged: its own kind of neighbours, where that is known.
-
-    Parameters
-    ----------
-    ledger : PrivacyLedger, LedgerDataset or None
-    privacy : PrivacyGuarantee
-        What the release promises.
-    when_replaced : callable
-        Returns what the release costs if a row (or group) is replaced.
-    """
-    kinds = getattr(ledger, "adjacency", None), privacy.adjacency
-    if privacy.mechanism.unprotected or kinds != ("replace_one", "add_remove"):
-        return privacy
-    return replace(privacy, mechanism=when_replaced(), adjacency="replace_one")
-
-
-@dataclass(frozen=True, repr=False)
-class Counted:
-    """Which rows of a table count, and how often a sum counts them. Private.
-
-    Parameters
-    ----------
-    n_units : int
-        What is added to the number of rows.
-    kept : ndarray of int, default=None
-        The rows that count. None is all.
-    averaged : Groups, default=None
-        Groups whose rows share a weight of one. None gives each row a weight of one.
-    """
-
-    n_units: int
-    kept: NDArray[np.int64] | None = None
-    averaged: Groups | None = None
-
-    @classmethod
-    def of(cls, n_rows: int, limit: Any, groups: Groups | None, key: bytes) -> Counted:
-        """Return what counts of a table that holds all rows of its groups.
-
-        Parameters
-        ----------
-        n_rows : int
-        limit : int, "average" or None
-            `max_rows_per_group`.
-        groups : Groups or None
-        key : bytes
-            Of the secret coins that choose among the rows of a group.
-        """
-        if groups is None:
-            return cls(n_rows)
-        if limit == AVERAGE:
-            return cls(len(groups), averaged=groups)
-        kept = groups.kept(limit, key)
-        return cls(len(kept), kept)
-
-
-def sums_of(feature_map: FeatureMap, X: Any, counted: Counted, *, silent: bool) -> NDArray:
-    """Return the sum of phi over what counts, in grid units.
-
-    Exact integers, of which each row or group adds what is a function of itself alone; floats where
-    no noise is added (`silent`).
-    """
-    groups, kept = counted.averaged, counted.kept
-    if groups is not None and silent:
-        return feature_map.float_sums(X, 1 / groups.sizes[groups.codes]) * GRID
-    if groups is not None:
-        return feature_map.grid_averages(X, groups.order, groups.sizes)
-    if kept is None or len(kept) == len(X):
-        return _plain_sums(feature_map, X, silent)
-    # In batches, so that kept rows are not copied all at once.
-    batches = gen_batches(len(kept), ROWS_PER_BATCH) if len(kept) else [slice(0)]
-    return reduce(np.add, (_plain_sums(feature_map, X[kept[b]], silent) for b in batches))
-
-
-def _plain_sums(feature_map: FeatureMap, X: Any, silent: bool) -> NDArray:
-    return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PlannedRelease:
-    """A release of sums of phi, with its noise and its claim, before any row is summed.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap
-    noise : IntegerNoise
-    noise_seed : int or None
-    counts_rows : bool
-        Whether a part of the budget buys the number of rows.
-    privacy : PrivacyGuarantee
-    limit : int, "average" or None, default=None
-        `max_rows_per_group`, to which the noise is calibrated.
-    """
-
-    feature_map: FeatureMap
-    noise: IntegerNoise
-    noise_seed: int | None
-    counts_rows: bool
-    privacy: PrivacyGuarantee
-    limit: Any = None
-
-    def claim_for(self, ledger: Any) -> PrivacyGuarantee:
-        """Return what a ledger is charged: its own kind of neighbours, where that is known."""
-        return claim_for(ledger, self.privacy, self._cost_when_replaced)
-
-    def _cost_when_replaced(self) -> Mechanism:
-        """Return what the noise costs between neighbours that differ in the values of one unit.
-
-        Two rows, one less and one more, would be 2 mu; a row that changes its places in one-hot
-        features moves them by sqrt(2) times as much as one that comes, and not their number.
-
-        A group of up to k rows that is replaced by another takes away a of them and puts in b. The
-        squared distance (L2) and the distance (L1), weighted by the noise, are at most convex in
-        a and in b: ``w (min(a, b) r + |a - b|)^2 + v (a - b)^2`` where two rows are r times as far
-        apart as one is long, with r <= 2, or with ``a^2 + b^2`` for one-hot features; v is of the
-        number of rows. So the most is at a corner: k rows for k rows, or k for none.
-        """
-        distances = sensitivities(self.feature_map, "replace_one", self.limit)
-        distances += [(0.0, 0.0)] * self.counts_rows
-        cost = self.noise.cost_between(distances)
-        if isinstance(self.limit, int):
-            cost = parallel([cost, self.noise.mechanism])  # the larger of the two
-        return cost
-
-    def check_room(self, n_rows: int) -> None:
-        """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
-        # The noise refines the grid by a factor, and half of what 64 bits hold is left to it.
-        if not self.is_silent and n_rows * GRID * 2**self.noise.lift > 2**62:
-            raise ValueError(TOO_LARGE)
-
-    def sums(self, X: Any, counted: Counted) -> NDArray:
-        """Return the exact sums of what counts of the rows of X."""
-        return sums_of(self.feature_map, X, counted, silent=self.is_silent)
-
-    def released(self, sums: NDArray, n_rows: int) -> PrivateSketch:
-        """Return sums of so many rows with noise."""
-        values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
-        if not self.is_silent:
-            load_noise()
-            values = self.noise.add(values, self.noise_seed)
-        return self.to_sketch(values / GRID, n_rows)
-
-    def to_sketch(self, noisy: NDArray, n_rows: int) -> PrivateSketch:
-        """Return the release of noisy sums, followed by the noisy number of rows if bought."""
-        deviations, counted = self.noise.std / GRID, None
-        if self.privacy.adjacency == "replace_one":
-            counted = float(n_rows), 0.0
-        elif self.counts_rows:
-            counted = float(noisy[-1]), float(deviations[-1])
-        size = self.feature_map.n_features
-        return released_sums(
-            self.feature_map, noisy[:size], deviations[:size], self.privacy, counted
-        )
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether no noise will be added."""
-        return self.noise.mechanism.unprotected is not None
-
-
 Header = dict[str, Any]
 Arrays = dict[str, NDArray]
 Made = TypeVar("Made")
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 8
+VERSION = 9
 NUMBERS = ("n_released", "n_noise_std", "postprocess", "n_from_sums", "added")
 # Bytes of a file: a header, and sums and noise of as many features as a map may have.
 LARGEST_FILE = 16 * MOST_FEATURES + MOST_BYTES + 2**20
 _CHECKSUM = 64
-# An .npy file starts with 128 bytes, as numpy pads what it says of up to four axes.
-_START = 128
-_ARRAY = re.compile(
-    rb"\x93NUMPY\x01\x00v\x00\{'descr': '(\|[biu]1|<[iuf][248]|<U[1-9][0-9]{0,5})', "
-    rb"'fortran_order': False, "
-    rb"'shape': \((|[0-9]{1,12},|[0-9]{1,12}(?:, [0-9]{1,12}){1,3})\), \} *\n"
-)
+# What an array may hold: booleans and numbers, in this order of bytes, never pickled objects.
+_PLAIN, _MOST_AXES = re.compile(r"\|[biu]1|<[iuf][248]"), 4
 
 
 def write_file(
@@ -870,13 +693,7 @@ def write_file(
 
 def packed(header: Header, arrays: Arrays) -> bytes:
     """Return the bytes of a file."""
-    parts = {}
-    for name, array in arrays.items():
-        stream = io.BytesIO()
-        np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
-        parts[name] = stream.getvalue()
-    text = _encoded(header, {name: len(part) for name, part in parts.items()})
-    return sealed(b"\n".join([text, b"".join(parts.values())]))
+    return sealed(b"".join([_encoded(header, arrays), *(a.tobytes() for a in arrays.values())]))
 
 
 def sealed(octets: bytes) -> bytes:
@@ -898,12 +715,16 @@ def check_fits(
     privacy : PrivacyGuarantee
     """
     try:
-        sizes = {f"map.{name}": _START + array.nbytes for name, array in arrays.items()}
-        sizes |= dict.fromkeys(("sums", "noise_std"), _START + 8 * n_features)
-        text = _encoded(header_of(state, privacy), sizes)
+        values = np.broadcast_to(0.0, n_features)
+        told = {f"map.{name}": array for name, array in arrays.items()}
+        told |= dict.fromkeys(("sums", "noise_std"), values)
+        text = _encoded(header_of(state, privacy), told)
         # A header may grow by this later: by digits of numbers, and by what sums of sketches state.
-        check_json(text, most_bytes=MOST_BYTES - 2**16)
-        if (most := len(text) + sum(sizes.values())) > LARGEST_FILE:
+        room = MOST_BYTES - 2**16
+        # The maps of this library are flat, and few marks between values are few values.
+        if len(text) > room or sum(map(text.count, (b",", b"[", b"{"))) > MOST_CONTAINERS:
+            check_json(text, most_bytes=room)
+        if (most := len(text) + sum(array.nbytes for array in told.values())) > LARGEST_FILE:
             raise ValueError(f"It has {most:,} bytes, and may have {LARGEST_FILE:,}.")
     except ValueError as error:
         raise ValueError(
@@ -973,15 +794,17 @@ def checked(octets: bytes, largest: int) -> bytes:
     return octets[:-_CHECKSUM]
 
 
-def arrays_of(sizes: list[tuple[str, int]], octets: bytes) -> Arrays:
-    """Return the arrays that a header lists, which are all that there is."""
+def arrays_of(listed: list[tuple[str, str, list[int]]], octets: bytes) -> Arrays:
+    """Return the arrays that a header lists, which are all that there is; or raise ValueError."""
     arrays, start = {}, 0
-    for name, size in sizes:
-        if type(size) is not int or size < _START:  # back to read the same bytes once more
-            raise ValueError("The header lists an array that is none.")
-        arrays[name] = read_npy(octets[start : start + size])
-        start += size
-    if start != len(octets) or len(arrays) < len(sizes):
+    for name, kind, shape in listed:
+        sound = all(type(n) is int and 0 <= n <= LARGEST_FILE for n in shape[:_MOST_AXES])
+        if not sound or len(shape) > _MOST_AXES or not _PLAIN.fullmatch(kind):
+            raise ValueError("The header lists an array of no plain dtype or shape.")
+        end = start + math.prod(shape) * np.dtype(kind).itemsize
+        arrays[name] = np.frombuffer(octets[start:end], kind).reshape(shape).copy()
+        start = end
+    if start != len(octets) or len(arrays) < len(listed):
         raise ValueError("Its arrays are not those that the header lists.")
     return arrays
 
@@ -992,38 +815,17 @@ def header_of(state: dict[str, Any], privacy: PrivacyGuarantee) -> Header:
     return told | dict.fromkeys(NUMBERS)
 
 
-def _encoded(header: Header, sizes: dict[str, int]) -> bytes:
-    return json.dumps(header | {"arrays": list(sizes.items())}, allow_nan=False).encode()
+def _encoded(header: Header, arrays: Arrays) -> bytes:
+    """Return the line of JSON at the begin of a file."""
+    listed = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
+    return json.dumps(header | {"arrays": listed}, allow_nan=False).encode() + b"\n"
 
 
-def digest(header: Header, arrays: Arrays) -> str:
-    """Return a hash of all that a file holds."""
-    found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        found.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-        found.update(array.data)
-    return found.hexdigest()
-
-
-def read_npy(octets: bytes) -> NDArray:
-    """Return the array in the bytes of an .npy file, as `np.save` writes it.
-
-    Parameters
-    ----------
-    octets : bytes
-        Of format 1.0: of a plain dtype in this order of axes and bytes, never pickled objects.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
-    found = _ARRAY.fullmatch(octets[:_START])
-    if not found or len(found[0]) != _START:
-        raise ValueError("The bytes are not an array of a plain dtype.")
-    dtype = np.dtype(found[1].decode())
-    shape = [int(length) for length in found[2].split(b",") if length]
-    if math.prod(shape) * dtype.itemsize != len(octets) - _START:
-        raise ValueError("The bytes are not those of an array of its shape.")
-    return np.frombuffer(octets, dtype, offset=_START).reshape(shape).copy()
+def _check_same(header: Header, arrays: Arrays, other: Header, others: Arrays) -> None:
+    """Raise ValueError unless two files hold the same values, of the same types."""
+    told, other_told = (json.dumps(one, sort_keys=True) for one in (header, other))
+    dtypes, other_dtypes = ({k: a.dtype for k, a in own.items()} for own in (arrays, others))
+    if (told, dtypes) != (other_told, other_dtypes) or not all(
+        np.array_equal(array, others[name]) for name, array in arrays.items()
+    ):
+        raise ValueError("It holds values of other types, or others than it needs.")

@@ -33,7 +33,7 @@ from ..schema._reading import Table, beside_X, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..schema._values import known_classes
 from ..sketches import HistogramSketcher, PrivateSketch
-from ..sketches._private_sketch import Counted, PlannedRelease
+from ..sketches._sketchers import Counted, PlannedRelease
 from ._mmd import check_in_memory
 from ._owners import rows_by_owner
 from ._protocol import NONE_SHARED, SummaryPrivacy
