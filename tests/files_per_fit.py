@@ -24,12 +24,12 @@ from skdpsumm.summaries import PrivateMMDSummarizer
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
-    "RFFSketcher": 13,
-    "TDILClassifier": 21,
-    "PrivateMMDSummarizer": 18,
-    "M2MEstimator": 22,
-    "M2MClassifier": 24,
-    "PrivateSearchCV": 29,
+    "RFFSketcher": 12,
+    "TDILClassifier": 16,
+    "PrivateMMDSummarizer": 15,
+    "M2MEstimator": 19,
+    "M2MClassifier": 20,
+    "PrivateSearchCV": 21,
 }
 
 

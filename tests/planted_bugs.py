@@ -96,9 +96,9 @@ PLANTED = {
             "rounding = _FOURIER_MEAN_ROUNDING if averaged else _FOURIER_ROUNDING", "rounding = _FOURIER_ROUNDING"),
     ],
     "tests/test_kit.py::test_runs_of_a_search_cost_what_is_claimed": [
-        ("search_score_replaced", "skdpsumm/model_selection/_run.py",
+        ("search_score_replaced", "skdpsumm/model_selection/_candidate.py",
             'rows = self.rows_of_unit * (2 if self.adjacency == "replace_one" else 1)', "rows = self.rows_of_unit"),
-        ("score_of_one_row", "skdpsumm/model_selection/_run.py",
+        ("score_of_one_row", "skdpsumm/model_selection/_candidate.py",
             'rows = self.rows_of_unit * (2 if self.adjacency == "replace_one" else 1)',
             'rows = 2 if self.adjacency == "replace_one" else 1'),
     ],
@@ -169,7 +169,7 @@ PLANTED = {
             "scales = [b.l2 / mu * (1 + 1e-12) for b in self.blocks]"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[fourier-row]": [
-        ("count_of_a_sketch_is_exact", "skdpsumm/sketches/_sketchers.py",
+        ("count_of_a_sketch_is_exact", "skdpsumm/sketches/_private_sketch.py",
             "counted = float(noisy[-1]), float(deviations[-1])",
             "counted = float(n_rows), float(deviations[-1])"),
     ],
@@ -184,7 +184,7 @@ PLANTED = {
             "l1, l2 = (terms.rows_moved * size for size in embedding.sensitivity(1))"),
     ],
     "tests/test_kit.py::test_random_groups_are_in_one_part_of_a_search": [
-        ("coins_of_rows", "skdpsumm/model_selection/_run.py",
+        ("coins_of_rows", "skdpsumm/model_selection/_candidate.py",
             "return (np.array(coins, np.float64) < chance * 2.0**56)[groups.codes]",
             "return np.random.default_rng(coins).random(len(groups.codes)) < chance"),
     ],
@@ -282,7 +282,7 @@ PLANTED = {
     "tests/test_private_search.py::test_noise_of_the_score": [
         ("search_priced_as_one_run", "skdpsumm/model_selection/_candidate.py",
             "part = math.exp(brentq(excess, -60.0, 0.0, xtol=1e-14)) * (1 - _DISTANCE_FROM_ROOT)", "part = 1.0"),
-        ("search_score_with_half_the_noise", "skdpsumm/model_selection/_run.py",
+        ("search_score_with_half_the_noise", "skdpsumm/model_selection/_candidate.py",
             "IntegerNoise([block], epsilon=self.plan.epsilon, delta=self.plan.delta)",
             "IntegerNoise([block], epsilon=2 * self.plan.epsilon, delta=self.plan.delta)"),
     ],
@@ -315,7 +315,7 @@ PLANTED = {
     "tests/test_simulation.py::test_no_two_parts_of_a_release_share_a_stream": [
         ("owners_of_one_stream", "skdpsumm/summaries/_sketch_summarizer.py",
             "derived_seed(self.noise_seed, NOISE_OF_OWNER, k)", "derived_seed(self.noise_seed, NOISE_OF_OWNER)"),
-        ("seed_read_again_at_release", "skdpsumm/sketches/_sketchers.py",
+        ("seed_read_again_at_release", "skdpsumm/sketches/_private_sketch.py",
             "self.noise.add(values, self.noise_seed)",
             'self.noise.add(values, __import__("skdpsumm").privacy._noise.current_seed())'),
     ],
@@ -328,7 +328,7 @@ PLANTED = {
             "if simulated and self.path is not None:", "if simulated and self.path is None:"),
     ],
     "tests/test_simulation.py::test_trials_of_a_search_have_seeds_of_their_own_or_none": [
-        ("trials_without_their_seeds", "skdpsumm/model_selection/_run.py", "with silence(), drawing_from(seeds[0]):", "with silence():"),
+        ("trials_without_their_seeds", "skdpsumm/model_selection/_candidate.py", "with silence(), drawing_from(seeds[0]):", "with silence():"),
     ],
 }
 # fmt: on

@@ -18,14 +18,13 @@ from refusals import refused
 from simulated import simulate
 from sklearn.multiclass import OneVsRestClassifier
 
-from skdpsumm import _dask as partitions
 from skdpsumm.audit import audit_epsilon
 from skdpsumm.learners import TDILClassifier
 from skdpsumm.model_selection import PrivateSearchCV
 from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
 from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.schema import Numeric
-from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _sketchers
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _partitions
 from skdpsumm.summaries import PrivateMMDSummarizer
 
 dask = pytest.importorskip("dask")
@@ -237,13 +236,13 @@ def test_a_graph_that_fails_costs_nothing_and_keeps_its_secret():
 def test_workers_get_no_ledger_and_no_noise(monkeypatch):
     """The graph without the rows: map and schema are all there is."""
     graphs = []
-    compute = partitions.compute
+    compute = _partitions.compute
 
     def seen(tasks):
         graphs.append(dict(tasks[0].dask))
         return compute(tasks)
 
-    monkeypatch.setattr(_sketchers, "compute", seen)
+    monkeypatch.setattr(_partitions, "compute", seen)
     ledger = PrivacyLedger(epsilon=2, delta=1e-5).dataset("Mallory")
     sketcher = RFFSketcher(n_components=20, gamma=1.0, random_state=0, ledger=ledger)
     simulate(sketcher, blocks_of_columns(rows(), None), seed=987654321987)
@@ -257,7 +256,7 @@ def test_workers_get_no_ledger_and_no_noise(monkeypatch):
 def test_a_worker_with_another_engine_is_refused(monkeypatch):
     """Else a row would add other bits by the worker that it happened to be given to."""
     names = iter(["numba", "numba", "numpy", "numba", "numba", "numba"])
-    monkeypatch.setattr(_sketchers, "engine_signature", lambda *_: next(names))
+    monkeypatch.setattr(_partitions, "engine_signature", lambda *_: next(names))
     sketcher = RFFSketcher(n_components=20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
     kind, message = raised(sketcher, da.from_array(rows(), chunks=(1000, 3)))
     assert (kind, "SKDPSUMM_ENGINE" in message) == (RuntimeError, True)

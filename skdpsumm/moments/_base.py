@@ -24,8 +24,7 @@ from ..sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch, RACES
 from ..sketches._adaptive import check_possible
 from ..sketches._sketchers import BaseSketcher, with_schema
 from ._numbers import LARGEST_BOUND
-from .inferring._points import Points
-from .inferring._regression import check_solvable
+from .inferring._points import Points, check_solvable
 from .plausible._plausible import PlausibleTables
 
 # Parameters of the budget. They are those of the default sketcher; `release` has its own.

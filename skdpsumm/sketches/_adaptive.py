@@ -36,8 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from .._computing import Kept, progress
-from .._linear_systems import TINY
+from .._computing import TINY, Kept, progress
 from ..features._feature_maps import GRID, UnionMap, check_size, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee, PrivacyLedger
@@ -45,12 +44,21 @@ from ..privacy._filter import StepBudget
 from ..privacy._fit import columns_kept
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import TOO_LARGE, on_grid
-from ..schema._cells import Cells, public_cells
+from ..schema._columns import Cells, public_cells
 from ..schema._reading import Table, is_frame, some_rows
 from ..schema._schema import SchemaLike, TableSchema, as_schema, schema_of
 from ._graphical import Floats, GraphicalModel, Group, Marginal
-from ._private_sketch import PrivateSketch, check_fits, released_sums, rows_from_sums
-from ._sketchers import ROWS_PER_BATCH, Counted, TableSketcher, claim_for, sums_of
+from ._private_sketch import (
+    ROWS_PER_BATCH,
+    Counted,
+    PrivateSketch,
+    check_fits,
+    claim_for,
+    released_sums,
+    rows_from_sums,
+    sums_of,
+)
+from ._sketchers import TableSketcher
 
 Sums = NDArray[Any]  # int64, or floats where there is no noise
 Exact = Callable[[HistogramMap], Sums]
@@ -919,7 +927,7 @@ class AdaptiveSketcher(TableSketcher):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is not used here, because nothing public
         is drawn.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -1079,7 +1087,7 @@ class AdaptiveSketcher(TableSketcher):
         std = budget.std(share=share, **design.distances(design.map(design.base)))
         return np.full(self.preview_map(n_columns, names).n_features, std / GRID)
 
-    def predict_error(self, n_samples, n_columns=None):
+    def predict_error(self, n_samples: int, n_columns: int | None = None) -> dict:
         """Predict the standard error of shares of rows after `fit`. It needs no data and is free.
 
         Parameters

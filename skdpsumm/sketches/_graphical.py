@@ -67,8 +67,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import wrightomega
 
-from .._computing import Kept
-from .._linear_systems import TINY
+from .._computing import TINY, Kept
 from ._rounding import Floats, Group, Rounding
 
 

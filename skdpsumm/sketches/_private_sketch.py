@@ -1,4 +1,4 @@
-"""The release: what an analyst holds, and its file.
+"""The release: exact sums until the noise is added once, what an analyst holds, and its file.
 
 A file is a line of JSON, then the numbers of the arrays that it lists, and a checksum. The
 checksum, SHA-256 of all bytes before it, tells a damaged file before any of it is parsed. It is no
@@ -21,16 +21,18 @@ import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from .._bounded import MOST_BYTES, MOST_CONTAINERS, check_json, read_json
 from .._html import cut, html_table, more_of, some_of
 from ..features._feature_maps import (
+    AVERAGE,
     GRID,
     MOST_FEATURES,
     FeatureMap,
@@ -39,12 +41,18 @@ from ..features._feature_maps import (
 )
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
+from ..privacy._compositions import parallel
 from ..privacy._guarantee import Explanation
+from ..privacy._mechanisms import Mechanism
+from ..privacy._noise import TOO_LARGE, IntegerNoise, load_noise
+from ..schema._groups import Groups
 from ..schema._schema import TableSchema
 
 # Sums and noise are below this, in rows. Those of one release are below 2**48, for noise is of 64
 # bits on a grid of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
 LARGEST_SUM = 2.0**64
+# Rows that are copied at once: half a MiB a column, so that some copies of 300 columns fit a GiB.
+ROWS_PER_BATCH = 2**16
 # Noise is above this, in rows. That of epsilon = 1e20 is above 1e-135, and the square of this is a
 # number.
 SMALLEST_NOISE = 1e-140
@@ -646,6 +654,168 @@ def released_sums(
         weights, n_noise_std = rows_from_sums(feature_map, noise_std)
         counted = float(weights @ sums), n_noise_std
     return PrivateSketch(feature_map, sums, noise_std, *counted, privacy, n_from_sums=n_from_sums)
+
+
+def claim_for(
+    ledger: Any, privacy: PrivacyGuarantee, when_replaced: Callable[[], Mechanism]
+) -> PrivacyGuarantee:
+    """Return what a ledger is charged: its own kind of neighbours, where that is known.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger, LedgerDataset or None
+    privacy : PrivacyGuarantee
+        What the release promises.
+    when_replaced : callable
+        Returns what the release costs if a row (or group) is replaced.
+    """
+    kinds = getattr(ledger, "adjacency", None), privacy.adjacency
+    if privacy.mechanism.unprotected or kinds != ("replace_one", "add_remove"):
+        return privacy
+    return replace(privacy, mechanism=when_replaced(), adjacency="replace_one")
+
+
+@dataclass(frozen=True, repr=False)
+class Counted:
+    """Which rows of a table count, and how often a sum counts them. Private.
+
+    Parameters
+    ----------
+    n_units : int
+        What is added to the number of rows.
+    kept : ndarray of int, default=None
+        The rows that count. None is all.
+    averaged : Groups, default=None
+        Groups whose rows share a weight of one. None gives each row a weight of one.
+    """
+
+    n_units: int
+    kept: NDArray[np.int64] | None = None
+    averaged: Groups | None = None
+
+    @classmethod
+    def of(cls, n_rows: int, limit: Any, groups: Groups | None, key: bytes) -> Counted:
+        """Return what counts of a table that holds all rows of its groups.
+
+        Parameters
+        ----------
+        n_rows : int
+        limit : int, "average" or None
+            `max_rows_per_group`.
+        groups : Groups or None
+        key : bytes
+            Of the secret coins that choose among the rows of a group.
+        """
+        if groups is None:
+            return cls(n_rows)
+        if limit == AVERAGE:
+            return cls(len(groups), averaged=groups)
+        kept = groups.kept(limit, key)
+        return cls(len(kept), kept)
+
+
+def sums_of(feature_map: FeatureMap, X: Any, counted: Counted, *, silent: bool) -> NDArray:
+    """Return the sum of phi over what counts, in grid units.
+
+    Exact integers, of which each row or group adds what is a function of itself alone; floats where
+    no noise is added (`silent`).
+    """
+    groups, kept = counted.averaged, counted.kept
+    if groups is not None and silent:
+        return feature_map.float_sums(X, 1 / groups.sizes[groups.codes]) * GRID
+    if groups is not None:
+        return feature_map.grid_averages(X, groups.order, groups.sizes)
+    if kept is None or len(kept) == len(X):
+        return _plain_sums(feature_map, X, silent)
+    # In batches, so that kept rows are not copied all at once.
+    batches = gen_batches(len(kept), ROWS_PER_BATCH) if len(kept) else [slice(0)]
+    return reduce(np.add, (_plain_sums(feature_map, X[kept[b]], silent) for b in batches))
+
+
+def _plain_sums(feature_map: FeatureMap, X: Any, silent: bool) -> NDArray:
+    return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlannedRelease:
+    """A release of sums of phi, with its noise and its claim, before any row is summed.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    noise : IntegerNoise
+    noise_seed : int or None
+    counts_rows : bool
+        Whether a part of the budget buys the number of rows.
+    privacy : PrivacyGuarantee
+    limit : int, "average" or None, default=None
+        `max_rows_per_group`, to which the noise is calibrated.
+    """
+
+    feature_map: FeatureMap
+    noise: IntegerNoise
+    noise_seed: int | None
+    counts_rows: bool
+    privacy: PrivacyGuarantee
+    limit: Any = None
+
+    def claim_for(self, ledger: Any) -> PrivacyGuarantee:
+        """Return what a ledger is charged: its own kind of neighbours, where that is known."""
+        return claim_for(ledger, self.privacy, self._cost_when_replaced)
+
+    def _cost_when_replaced(self) -> Mechanism:
+        """Return what the noise costs between neighbours that differ in the values of one unit.
+
+        Two rows, one less and one more, would be 2 mu; a row that changes its places in one-hot
+        features moves them by sqrt(2) times as much as one that comes, and not their number.
+
+        A group of up to k rows that is replaced by another takes away a of them and puts in b. The
+        squared distance (L2) and the distance (L1), weighted by the noise, are at most convex in
+        a and in b: ``w (min(a, b) r + |a - b|)^2 + v (a - b)^2`` where two rows are r times as far
+        apart as one is long, with r <= 2, or with ``a^2 + b^2`` for one-hot features; v is of the
+        number of rows. So the most is at a corner: k rows for k rows, or k for none.
+        """
+        distances = sensitivities(self.feature_map, "replace_one", self.limit)
+        distances += [(0.0, 0.0)] * self.counts_rows
+        cost = self.noise.cost_between(distances)
+        if isinstance(self.limit, int):
+            cost = parallel([cost, self.noise.mechanism])  # the larger of the two
+        return cost
+
+    def check_room(self, n_rows: int) -> None:
+        """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
+        # The noise refines the grid by a factor, and half of what 64 bits hold is left to it.
+        if not self.is_silent and n_rows * GRID * 2**self.noise.lift > 2**62:
+            raise ValueError(TOO_LARGE)
+
+    def sums(self, X: Any, counted: Counted) -> NDArray:
+        """Return the exact sums of what counts of the rows of X."""
+        return sums_of(self.feature_map, X, counted, silent=self.is_silent)
+
+    def released(self, sums: NDArray, n_rows: int) -> PrivateSketch:
+        """Return sums of so many rows with noise."""
+        values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
+        if not self.is_silent:
+            load_noise()
+            values = self.noise.add(values, self.noise_seed)
+        return self.to_sketch(values / GRID, n_rows)
+
+    def to_sketch(self, noisy: NDArray, n_rows: int) -> PrivateSketch:
+        """Return the release of noisy sums, followed by the noisy number of rows if bought."""
+        deviations, counted = self.noise.std / GRID, None
+        if self.privacy.adjacency == "replace_one":
+            counted = float(n_rows), 0.0
+        elif self.counts_rows:
+            counted = float(noisy[-1]), float(deviations[-1])
+        size = self.feature_map.n_features
+        return released_sums(
+            self.feature_map, noisy[:size], deviations[:size], self.privacy, counted
+        )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no noise will be added."""
+        return self.noise.mechanism.unprotected is not None
 
 
 Header = dict[str, Any]

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from .._linear_systems import TINY
+from .._computing import TINY
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,18 +1,10 @@
-"""From rows to one noisy sum: random Fourier features, RACE, histograms and their unions.
-
-Sums are exact until the noise is added once. The partitions of a Dask collection give integers,
-which are added once, too. Groups may lie in several partitions. Their rows are brought together
-first: each partition is cut by a hash of the labels, and all pieces of a cut make a table that
-holds every row of its groups, in the order of the collection.
-"""
+"""From rows to one noisy sum: random Fourier features, RACE, histograms and their unions."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial, reduce
-from itertools import chain
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -20,24 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
-from .._dask import (
-    PartitionSchema,
-    WorkerError,
-    compute,
-    cut_and_joined,
-    on_partitions,
-    partitions,
-    reduced,
-    sound,
-)
 from .._html import some_of
 from .._sklearn import Interval, StrOptions
 from ..features._feature_maps import (
-    AVERAGE,
     GRID,
     NO_GAMMA,
     FeatureMap,
@@ -46,17 +27,15 @@ from ..features._feature_maps import (
     UnionMap,
     auto_gamma,
     check_engine,
-    engine_signature,
     sensitivities,
 )
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee, PrivacyLedger
-from ..privacy._compositions import parallel
 from ..privacy._fit import PrivateFit, columns_kept, own_clone
 from ..privacy._mechanisms import Mechanism
-from ..privacy._noise import TOO_LARGE, Block, IntegerNoise, load_noise, nominal_mechanism
+from ..privacy._noise import Block, IntegerNoise, nominal_mechanism
 from ..schema._columns import Numeric
-from ..schema._groups import LENGTHS, Groups, read_groups, spread
+from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ..schema._schema import (
     NO_SCHEMA,
@@ -67,328 +46,11 @@ from ..schema._schema import (
     public_points,
     schema_of,
 )
-from ._private_sketch import PrivateSketch, check_fits, released_sums
+from ._partitions import PartitionSchema, sum_partitions
+from ._private_sketch import Counted, PlannedRelease, PrivateSketch, check_fits, sums_of
 
-# Rows that are copied at once: half a MiB a column, so that some copies of 300 columns fit a GiB.
-ROWS_PER_BATCH = 2**16
 # Share of the budget that buys the number of rows, as in the paper.
 _SHARE_FOR_N_ROWS = 0.02
-
-
-def claim_for(
-    ledger: Any, privacy: PrivacyGuarantee, when_replaced: Callable[[], Mechanism]
-) -> PrivacyGuarantee:
-    """Return what a ledger is charged: its own kind of neighbours, where that is known.
-
-    Parameters
-    ----------
-    ledger : PrivacyLedger, LedgerDataset or None
-    privacy : PrivacyGuarantee
-        What the release promises.
-    when_replaced : callable
-        Returns what the release costs if a row (or group) is replaced.
-    """
-    kinds = getattr(ledger, "adjacency", None), privacy.adjacency
-    if privacy.mechanism.unprotected or kinds != ("replace_one", "add_remove"):
-        return privacy
-    return replace(privacy, mechanism=when_replaced(), adjacency="replace_one")
-
-
-@dataclass(frozen=True, repr=False)
-class Counted:
-    """Which rows of a table count, and how often a sum counts them. Private.
-
-    Parameters
-    ----------
-    n_units : int
-        What is added to the number of rows.
-    kept : ndarray of int, default=None
-        The rows that count. None is all.
-    averaged : Groups, default=None
-        Groups whose rows share a weight of one. None gives each row a weight of one.
-    """
-
-    n_units: int
-    kept: NDArray[np.int64] | None = None
-    averaged: Groups | None = None
-
-    @classmethod
-    def of(cls, n_rows: int, limit: Any, groups: Groups | None, key: bytes) -> Counted:
-        """Return what counts of a table that holds all rows of its groups.
-
-        Parameters
-        ----------
-        n_rows : int
-        limit : int, "average" or None
-            `max_rows_per_group`.
-        groups : Groups or None
-        key : bytes
-            Of the secret coins that choose among the rows of a group.
-        """
-        if groups is None:
-            return cls(n_rows)
-        if limit == AVERAGE:
-            return cls(len(groups), averaged=groups)
-        kept = groups.kept(limit, key)
-        return cls(len(kept), kept)
-
-
-def sums_of(feature_map: FeatureMap, X: Any, counted: Counted, *, silent: bool) -> NDArray:
-    """Return the sum of phi over what counts, in grid units.
-
-    Exact integers, of which each row or group adds what is a function of itself alone; floats where
-    no noise is added (`silent`).
-    """
-    groups, kept = counted.averaged, counted.kept
-    if groups is not None and silent:
-        return feature_map.float_sums(X, 1 / groups.sizes[groups.codes]) * GRID
-    if groups is not None:
-        return feature_map.grid_averages(X, groups.order, groups.sizes)
-    if kept is None or len(kept) == len(X):
-        return _plain_sums(feature_map, X, silent)
-    # In batches, so that kept rows are not copied all at once.
-    batches = gen_batches(len(kept), ROWS_PER_BATCH) if len(kept) else [slice(0)]
-    return reduce(np.add, (_plain_sums(feature_map, X[kept[b]], silent) for b in batches))
-
-
-def _plain_sums(feature_map: FeatureMap, X: Any, silent: bool) -> NDArray:
-    return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PlannedRelease:
-    """A release of sums of phi, with its noise and its claim, before any row is summed.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap
-    noise : IntegerNoise
-    noise_seed : int or None
-    counts_rows : bool
-        Whether a part of the budget buys the number of rows.
-    privacy : PrivacyGuarantee
-    limit : int, "average" or None, default=None
-        `max_rows_per_group`, to which the noise is calibrated.
-    """
-
-    feature_map: FeatureMap
-    noise: IntegerNoise
-    noise_seed: int | None
-    counts_rows: bool
-    privacy: PrivacyGuarantee
-    limit: Any = None
-
-    def claim_for(self, ledger: Any) -> PrivacyGuarantee:
-        """Return what a ledger is charged: its own kind of neighbours, where that is known."""
-        return claim_for(ledger, self.privacy, self._cost_when_replaced)
-
-    def _cost_when_replaced(self) -> Mechanism:
-        """Return what the noise costs between neighbours that differ in the values of one unit.
-
-        Two rows, one less and one more, would be 2 mu; a row that changes its places in one-hot
-        features moves them by sqrt(2) times as much as one that comes, and not their number.
-
-        A group of up to k rows that is replaced by another takes away a of them and puts in b. The
-        squared distance (L2) and the distance (L1), weighted by the noise, are at most convex in
-        a and in b: ``w (min(a, b) r + |a - b|)^2 + v (a - b)^2`` where two rows are r times as far
-        apart as one is long, with r <= 2, or with ``a^2 + b^2`` for one-hot features; v is of the
-        number of rows. So the most is at a corner: k rows for k rows, or k for none.
-        """
-        distances = sensitivities(self.feature_map, "replace_one", self.limit)
-        distances += [(0.0, 0.0)] * self.counts_rows
-        cost = self.noise.cost_between(distances)
-        if isinstance(self.limit, int):
-            cost = parallel([cost, self.noise.mechanism])  # the larger of the two
-        return cost
-
-    def check_room(self, n_rows: int) -> None:
-        """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
-        # The noise refines the grid by a factor, and half of what 64 bits hold is left to it.
-        if not self.is_silent and n_rows * GRID * 2**self.noise.lift > 2**62:
-            raise ValueError(TOO_LARGE)
-
-    def sums(self, X: Any, counted: Counted) -> NDArray:
-        """Return the exact sums of what counts of the rows of X."""
-        return sums_of(self.feature_map, X, counted, silent=self.is_silent)
-
-    def released(self, sums: NDArray, n_rows: int) -> PrivateSketch:
-        """Return sums of so many rows with noise."""
-        values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
-        if not self.is_silent:
-            load_noise()
-            values = self.noise.add(values, self.noise_seed)
-        return self.to_sketch(values / GRID, n_rows)
-
-    def to_sketch(self, noisy: NDArray, n_rows: int) -> PrivateSketch:
-        """Return the release of noisy sums, followed by the noisy number of rows if bought."""
-        deviations, counted = self.noise.std / GRID, None
-        if self.privacy.adjacency == "replace_one":
-            counted = float(n_rows), 0.0
-        elif self.counts_rows:
-            counted = float(noisy[-1]), float(deviations[-1])
-        size = self.feature_map.n_features
-        return released_sums(
-            self.feature_map, noisy[:size], deviations[:size], self.privacy, counted
-        )
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether no noise will be added."""
-        return self.noise.mechanism.unprotected is not None
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """All that a worker is told. Public, but for the key."""
-
-    schema: PartitionSchema
-    feature_map: FeatureMap
-    silent: bool
-    # A row must add the same bits whichever worker takes it; the engine decides the last ones.
-    engine: str
-    limit: Any = None
-    key: bytes = field(default=b"", repr=False)
-    n_cuts: int = 1
-
-
-@dataclass(frozen=True, repr=False)
-class _Part:
-    """What a worker answers. Private: a repr would end up in a log."""
-
-    sums: NDArray
-    n_rows: int
-
-
-@dataclass(frozen=True, repr=False)
-class _Piece:
-    """Rows of a partition whose groups belong together, and their labels. Private."""
-
-    X: NDArray | Table
-    labels: list[Any]
-
-
-def sum_partitions(
-    X: Any,
-    schema: PartitionSchema,
-    feature_map: FeatureMap,
-    *,
-    silent: bool,
-    by_group: tuple[Any, Any, bytes] | None = None,
-) -> tuple[NDArray, int]:
-    """Return the sum of phi over all rows of a Dask collection, and their number.
-
-    Integers are added exactly, so it is the sum of one process, bit for bit, whatever the
-    partitions are, in whatever order they come and however often a worker dies. (With
-    ``silent=True`` they are floats, and equal to rounding.)
-
-    Parameters
-    ----------
-    by_group : tuple of (groups, limit, key), default=None
-        A Dask series or array in the partitions of X, `max_rows_per_group`, and the secret key of
-        the coins. The number of rows is then that of `Counted`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        The first fault of a partition, as `validate_table` and `Columns.check` word it.
-    RuntimeError
-        If Dask fails, or a worker would not compute the same bits as this process.
-    """
-    parts = partitions(X)
-    if by_group is None:
-        plan = _Plan(schema, feature_map, silent, engine_signature())
-        tasks = on_partitions(_sum, parts, plan)
-    else:
-        groups, limit, key = by_group
-        # There are enough cuts for blocks to be small, and few enough for their square to be.
-        engine, n_cuts = engine_signature(_engine_of(limit)), min(len(parts), 64)
-        plan = _Plan(schema, feature_map, silent, engine, limit, key, n_cuts)
-        labels = _partitions_of(groups, len(parts))
-        tasks = cut_and_joined(_cut, _join, parts, plan, labels, n_cuts)
-    # Sums travel to one another and the total alone comes back: parts are exact sums of few rows.
-    (total,) = sound(compute([reduced(_merge, tasks)]))
-    schema.check_size(total.n_rows)
-    return total.sums, total.n_rows
-
-
-def _partitions_of(groups: Any, n_partitions: int) -> list[Any]:
-    """Return the partitions of the labels, as many as X has."""
-    found = []
-    if is_dask(groups) and len(getattr(groups, "shape", (0,))) == 1:
-        found = np.ravel(groups.to_delayed()).tolist()
-    if len(found) != n_partitions:
-        raise ValueError(
-            "X is a Dask collection, so groups must be a Dask series or array in the same "
-            "partitions, such as another column of the same frame: fit(frame[columns], "
-            "groups=frame['person'])."
-        )
-    return found
-
-
-def _engine_of(limit: Any) -> str | None:
-    """Return by which engine sums are made, None for the fastest; means of groups by numpy's."""
-    return "numpy" if limit == AVERAGE else None
-
-
-def _checked(rows: Any, plan: _Plan) -> NDArray | Table:
-    """Return the rows of a partition, checked."""
-    if engine_signature(_engine_of(plan.limit)) != plan.engine:
-        raise WorkerError(
-            "A worker uses another engine than the client: install the same skdpsumm and numba on "
-            "both, and set SKDPSUMM_ENGINE to the same value, or to 'numpy'."
-        )
-    X = plan.schema.check(rows)
-    # Here and not in the client, which never sees the rows.
-    plan.feature_map.check_values(X)
-    return X
-
-
-def _sum(rows: Any, plan: _Plan) -> _Part:
-    return _summed(_checked(rows, plan), plan)
-
-
-def _summed(X: Any, plan: _Plan, groups: Groups | None = None) -> _Part:
-    counted = Counted.of(len(X), plan.limit, groups, plan.key)
-    sums = sums_of(plan.feature_map, X, counted, silent=plan.silent)
-    return _Part(sums, counted.n_units)
-
-
-def _cut(rows: Any, plan: _Plan, groups: Any) -> list[_Piece]:
-    """Cut a partition by its groups."""
-    X, labels = _checked(rows, plan), read_groups(groups)
-    if len(labels) != len(X):
-        raise ValueError(LENGTHS)
-    found = Groups(labels)
-    place = spread(found.labels, plan.n_cuts)[found.codes]
-    wanted = [np.flatnonzero(place == i) for i in range(plan.n_cuts)]
-    return [_Piece(X[at], [labels[row] for row in at.tolist()]) for at in wanted]
-
-
-def _join(pieces: list[_Piece], plan: _Plan) -> _Part:
-    """Sum phi over groups, all rows of which are in these pieces."""
-    X = _joined([piece.X for piece in pieces])
-    groups = Groups(list(chain.from_iterable(piece.labels for piece in pieces)))
-    return _summed(X, plan, groups)
-
-
-def _joined(tables: Sequence[Any]) -> Any:
-    """Return tables below one another; no dtype that they might share changes a cell."""
-    if not isinstance(tables[0], Table):
-        # Without a schema there may be float32 beside float64: the wider type holds both.
-        floats = all(table.dtype.kind == "f" for table in tables)
-        return np.concatenate(tables) if floats else _stacked(tables)
-    columns = zip(*(table.columns for table in tables), strict=True)
-    return Table([_stacked(column) for column in columns])
-
-
-def _stacked(columns: Sequence[NDArray]) -> NDArray:
-    alike = len({column.dtype for column in columns}) == 1
-    return np.concatenate(columns if alike else [column.astype(object) for column in columns])
-
-
-def _merge(parts: Sequence[_Part], _: None) -> _Part:
-    sums = reduce(np.add, [part.sums for part in parts])
-    return _Part(sums, sum(part.n_rows for part in parts))
 
 
 class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -410,7 +72,7 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
         """Return the public map of such a table. It needs no data and is free."""
 
-    def transform(self, X):
+    def transform(self, X: Any) -> NDArray[np.float64]:
         """Return phi(X), the features of X by the public map.
 
         Parameters
@@ -692,7 +354,7 @@ class RFFSketcher(BaseSketcher):
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
         of them the same int.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -835,7 +497,7 @@ class RACESketcher(BaseSketcher):
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
         of them the same int.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -974,7 +636,7 @@ class HistogramSketcher(BaseSketcher):
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
         of them the same int.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -1107,7 +769,7 @@ class SketchUnion(BaseSketcher):
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
         of them the same int.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.

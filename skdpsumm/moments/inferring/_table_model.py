@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from ..._linear_systems import TINY
+from ..._computing import TINY
 from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...schema._schema import TableSchema, stack_columns

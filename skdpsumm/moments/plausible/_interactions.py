@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ..._linear_systems import TINY
+from ..._computing import TINY
 from ...sketches._adaptive import MEAN_NOISE
 from ...sketches._graphical import Marginal
 from .._numbers import (

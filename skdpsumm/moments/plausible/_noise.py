@@ -20,8 +20,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._computing import Kept
-from ..._linear_systems import TINY
+from ..._computing import TINY, Kept
 from ...privacy import PrivacyGuarantee
 from ...sketches._graphical import subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
