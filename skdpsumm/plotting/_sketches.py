@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features._histogram import HistogramMap
+from ..features._feature_maps import HistogramMap
 from ..sketches import PrivateSketch
 from ..sketches._adaptive import MEAN_NOISE
 from ._base import LINE_STYLES, Display

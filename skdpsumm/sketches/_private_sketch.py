@@ -36,10 +36,10 @@ from ..features._feature_maps import (
     GRID,
     MOST_FEATURES,
     FeatureMap,
+    HistogramMap,
     feature_map_from_state,
     sensitivities,
 )
-from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
 from ..privacy._guarantee import Explanation
