@@ -8,7 +8,6 @@ To look at one: ``python tests/file_fuzz.py SEED``.
 
 import copy
 import dataclasses
-import io
 import json
 import os
 import subprocess
@@ -281,10 +280,9 @@ def odd(array, rng):
     return np.zeros(array.shape, np.dtype(pick(rng, DTYPES[8:])))
 
 
-def npy(array):
-    stream = io.BytesIO()
-    np.lib.format.write_array(stream, np.asanyarray(array), allow_pickle=True)
-    return stream.getvalue()
+def listed(name, array):
+    """Return how a header lists an array."""
+    return [name, array.dtype.str, list(array.shape)]
 
 
 def packed(header, arrays, rng):
@@ -304,21 +302,25 @@ def packed(header, arrays, rng):
     octets = text.encode("utf-16" if trick == 4 else "utf-8")
     if trick == 5:
         octets = octets[:-5] + b"\xff\xfe\xff\xff}"
-    entries = {name: npy(array) for name, array in arrays.items()}
-    entries.setdefault("sums", npy(np.zeros(3)))
+    entries = {name: np.asanyarray(array) for name, array in arrays.items()}
+    entries.setdefault("sums", np.zeros(3))
+    if trick == 7:
+        entries["sums"] = np.zeros(2**22)
+    told = [listed(name, array) for name, array in entries.items()]
     if trick == 6:  # a claim of 8 TB
-        entries["sums"] = entries["sums"].replace(b"(", b"(1000000000000, ", 1)
-    elif trick == 7:
-        entries["sums"] = npy(np.zeros(2**22))
-    sizes = [[name, len(part)] for name, part in entries.items()]
-    if trick == 8:
-        sizes.append(sizes[0])
+        told[-1][2].insert(0, 1_000_000_000_000)
+    elif trick == 8:
+        told.append(told[0])
     elif trick == 9:
-        sizes[0][1] = pick(rng, [-1, 0, 2**62, 1e9, None, "9", [1]])
+        told[0][2] = pick(
+            rng, [[-1], [0], [2**62], [1e9], None, "9", [[1]], [], [True], 9, [9] * 99]
+        )
     elif trick == 10:
-        sizes[0][0] = pick(rng, ["../../x", "/x", "_", "a" * 60_000, None, 3, [1]])
-    listed = f', "arrays": {json.dumps(sizes)}}}\n'.encode()
-    return sealed(octets[:-1] + listed + b"".join(entries.values()))
+        told[0][0] = pick(rng, ["../../x", "/x", "_", "a" * 60_000, None, 3, [1]])
+    elif trick == 11:
+        told[0][1] = pick(rng, ["O", "<f4", ">f8", "<f16", "f8", "|b1", "<U9", "|V8", "", None, 8])
+    listing = f', "arrays": {json.dumps(told)}}}\n'.encode()
+    return sealed(octets[:-1] + listing + b"".join(a.tobytes() for a in entries.values()))
 
 
 def mutant(seed, valid):

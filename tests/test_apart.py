@@ -174,7 +174,7 @@ def test_what_is_proved_is_a_matter_of_the_format():
     """A file holds noise for what was proved: if you prove less, raise the version of files."""
     numbers = _apart._MOST_COSINES, _apart._PER_BOX, _apart._MOST_ENCODED, _apart._ANGLE_ERROR
     assert (VERSION, LEVELS, *numbers) == (
-        8,
+        9,
         (-0.75, -0.625, -0.5, -0.375, -0.25, -0.1875, -0.125, -0.0625, 0.0),
         *(6_000_000, 100, 64, 2**-11),
     )

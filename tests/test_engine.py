@@ -251,6 +251,7 @@ def test_codes_stay_in_range(engine, dtype, n_buckets):
 def test_numpy_serves_where_numba_is_missing(monkeypatch):
     monkeypatch.delenv("SKDPSUMM_ENGINE", raising=False)
     monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, "skdpsumm.features._engine_numba", raising=False)
     assert _feature_maps.engine_name() == "numpy"
     assert _feature_maps._kernels() is None
 

@@ -11,9 +11,15 @@ from refusals import refused
 from scipy.optimize import brentq
 
 from skdpsumm import Categorical, Numeric, TableSchema
-from skdpsumm.features import _feature_maps, _histogram
-from skdpsumm.features._feature_maps import GRID, FourierMap, RACEMap, UnionMap, project_to_simplex
-from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.features import _feature_maps
+from skdpsumm.features._feature_maps import (
+    GRID,
+    FourierMap,
+    HistogramMap,
+    RACEMap,
+    UnionMap,
+    project_to_simplex,
+)
 from skdpsumm.summaries._mmd import Embedding
 
 # Tests of other things set these off, on tables as small as they are.
@@ -441,4 +447,4 @@ def test_values_are_found_among_edges_as_by_a_search(low, high, n_values):
         both = np.clip(np.r_[values, near, edges], edges[0], edges[-1])
         for block in (both, both[:n_values], both[::-1]):
             expected = np.searchsorted(edges[1:-1], block, side="right")
-            np.testing.assert_array_equal(_histogram._searched(edges, block), expected)
+            np.testing.assert_array_equal(_feature_maps._searched(edges, block), expected)

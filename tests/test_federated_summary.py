@@ -39,7 +39,7 @@ def test_the_agreement_fixes_the_groups_of_the_protocol():
     ours = agreement()
     found = ours.sketcher().preview_map(3, list(SCHEMA))
     alone = summary_sketcher(SCHEMA, "ill", n_owners=2, epsilon=3.0)
-    assert found.same_as(alone.preview_map(3, list(SCHEMA)))
+    assert found.difference(alone.preview_map(3, list(SCHEMA))) is None
     assert ours.digest != agreement(rows_per_owner=50).digest
     few = agreement(rows_per_owner=20).sketcher().preview_map(3, list(SCHEMA))
     assert few.groups == ((0, 2), (1, 2))

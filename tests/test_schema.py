@@ -17,8 +17,7 @@ from refusals import refused
 from sklearn.base import clone
 
 from skdpsumm._bounded import parse_toml
-from skdpsumm.features._feature_maps import GRID
-from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.features._feature_maps import GRID, HistogramMap
 from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.schema._reading import NoEstimator, validate_table
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.features._feature_maps import HistogramMap
 from skdpsumm.moments import AnswerWarning, M2MEstimator, Points
 from skdpsumm.schema import Numeric, TableSchema
 from skdpsumm.sketches import HistogramSketcher, RFFSketcher, SketchUnion

@@ -475,8 +475,7 @@ def without_noise(table, release, pairs):
     percentiles, too. "q_pairs": each of the pairs, too, in the bins of the release.
     """
     from skdpsumm import M2MEstimator
-    from skdpsumm.features._feature_maps import UnionMap
-    from skdpsumm.features._histogram import HistogramMap
+    from skdpsumm.features._feature_maps import HistogramMap, UnionMap
 
     at, rows = ranked(table), table.train.to_numpy(object)
     counted, schema = release.sketch_.feature_map.parts(), release.sketch_.schema

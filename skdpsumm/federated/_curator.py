@@ -451,7 +451,7 @@ def sketch_of(agreement: Agreement, _: str, content: Mapping[str, Any]) -> Priva
         sketch = read_octets(octets.tobytes(), "The answer", PrivateSketch._from_contents, most)
     except ValueError as error:
         raise Refusal("sent no sketch") from error
-    if not sketch.feature_map.same_as(ours.feature_map):
+    if sketch.feature_map.difference(ours.feature_map) is not None:
         raise Refusal("sent a sketch with another feature map than agreed")
     levels: Any = [(*one.noise_std, one.n_noise_std) for one in (sketch, ours)]
     if _claim(sketch) != _claim(ours) or not np.allclose(*levels):

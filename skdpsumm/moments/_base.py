@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 
 from .._delegation import inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
-from ..features._feature_maps import FeatureMap
-from ..features._histogram import HistogramMap
+from ..features._feature_maps import FeatureMap, HistogramMap
 from ..privacy._fit import PrivacyReprMixin, PrivateFit, check_groups, own_clone
 from ..privacy._noise import current_seed
 from ..schema._columns import Categorical, Column, Date, Numeric

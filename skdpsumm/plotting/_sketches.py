@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._computing import TINY
-from ..features._histogram import HistogramMap
+from ..features._feature_maps import HistogramMap
 from ..moments import Estimate, M2MEstimator
 from ..sketches import PrivateSketch
 from ..sketches._adaptive import MEAN_NOISE

@@ -37,8 +37,7 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from .._computing import TINY, Kept, progress
-from ..features._feature_maps import GRID, UnionMap, check_size, sensitivities
-from ..features._histogram import HistogramMap
+from ..features._feature_maps import GRID, HistogramMap, UnionMap, check_size, sensitivities
 from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._filter import StepBudget
 from ..privacy._fit import columns_kept

@@ -1,20 +1,19 @@
 """The release: exact sums until the noise is added once, what an analyst holds, and its file.
 
-A file is a line of JSON, then arrays as numpy writes them, and a checksum. The checksum, SHA-256 of
-all bytes before it, tells a damaged file before any of it is parsed. It is no signature: whoever
-knows the format can write anything under it. So nothing in a file is believed. The header is
-counted before it is parsed (`_bounded`), and says how long each array is. The head of each array
-must be as numpy writes it: no other parser sees it. Nothing is compressed, so that a file takes the
-memory that its size tells. Each part is made by the constructor that checks it, and what was made
-must write the very same contents again: what has another type or does not belong there is told.
-Last, what a sketch says of itself must be possible: its claim, its noise and its sums together
-(`check_consistent`).
+A file is a line of JSON, then the numbers of the arrays that it lists, and a checksum. The
+checksum, SHA-256 of all bytes before it, tells a damaged file before any of it is parsed. It is no
+signature: whoever knows the format can write anything under it. So nothing in a file is believed.
+The header is counted before it is parsed (`_bounded`). It says the dtype and the shape of each
+array, which must be plain and take just the bytes that there are: no other parser sees them.
+Nothing is compressed, so that a file takes the memory that its size tells. Each part is made by the
+constructor that checks it, and what was made must have the very same contents again: what has
+another type or does not belong there is told. Last, what a sketch says of itself must be possible:
+its claim, its noise and its sums together (`check_consistent`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import os
@@ -30,17 +29,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from .._bounded import MOST_BYTES, check_json, read_json
+from .._bounded import MOST_BYTES, MOST_CONTAINERS, check_json, read_json
 from .._html import cut, html_table, more_of, some_of
 from ..features._feature_maps import (
     AVERAGE,
     GRID,
     MOST_FEATURES,
     FeatureMap,
+    HistogramMap,
     feature_map_from_state,
     sensitivities,
 )
-from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
 from ..privacy._guarantee import Explanation
@@ -402,8 +401,7 @@ class PrivateSketch:
             header["n_from_sums"],
             tuple((key, tuple(noise)) for key, noise in header["added"]),
         )
-        if digest(*sketch._contents()) != digest(header, arrays):
-            raise ValueError("It holds values of other types, or others than it needs.")
+        _check_same(*sketch._contents(), header, arrays)
         check_consistent(sketch)
         return sketch
 
@@ -825,18 +823,13 @@ Arrays = dict[str, NDArray]
 Made = TypeVar("Made")
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 8
+VERSION = 9
 NUMBERS = ("n_released", "n_noise_std", "postprocess", "n_from_sums", "added")
 # Bytes of a file: a header, and sums and noise of as many features as a map may have.
 LARGEST_FILE = 16 * MOST_FEATURES + MOST_BYTES + 2**20
 _CHECKSUM = 64
-# An .npy file starts with 128 bytes, as numpy pads what it says of up to four axes.
-_START = 128
-_ARRAY = re.compile(
-    rb"\x93NUMPY\x01\x00v\x00\{'descr': '(\|[biu]1|<[iuf][248]|<U[1-9][0-9]{0,5})', "
-    rb"'fortran_order': False, "
-    rb"'shape': \((|[0-9]{1,12},|[0-9]{1,12}(?:, [0-9]{1,12}){1,3})\), \} *\n"
-)
+# What an array may hold: booleans and numbers, in this order of bytes, never pickled objects.
+_PLAIN, _MOST_AXES = re.compile(r"\|[biu]1|<[iuf][248]"), 4
 
 
 def write_file(
@@ -870,13 +863,7 @@ def write_file(
 
 def packed(header: Header, arrays: Arrays) -> bytes:
     """Return the bytes of a file."""
-    parts = {}
-    for name, array in arrays.items():
-        stream = io.BytesIO()
-        np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
-        parts[name] = stream.getvalue()
-    text = _encoded(header, {name: len(part) for name, part in parts.items()})
-    return sealed(b"\n".join([text, b"".join(parts.values())]))
+    return sealed(b"".join([_encoded(header, arrays), *(a.tobytes() for a in arrays.values())]))
 
 
 def sealed(octets: bytes) -> bytes:
@@ -898,12 +885,16 @@ def check_fits(
     privacy : PrivacyGuarantee
     """
     try:
-        sizes = {f"map.{name}": _START + array.nbytes for name, array in arrays.items()}
-        sizes |= dict.fromkeys(("sums", "noise_std"), _START + 8 * n_features)
-        text = _encoded(header_of(state, privacy), sizes)
+        values = np.broadcast_to(0.0, n_features)
+        told = {f"map.{name}": array for name, array in arrays.items()}
+        told |= dict.fromkeys(("sums", "noise_std"), values)
+        text = _encoded(header_of(state, privacy), told)
         # A header may grow by this later: by digits of numbers, and by what sums of sketches state.
-        check_json(text, most_bytes=MOST_BYTES - 2**16)
-        if (most := len(text) + sum(sizes.values())) > LARGEST_FILE:
+        room = MOST_BYTES - 2**16
+        # The maps of this library are flat, and few marks between values are few values.
+        if len(text) > room or sum(map(text.count, (b",", b"[", b"{"))) > MOST_CONTAINERS:
+            check_json(text, most_bytes=room)
+        if (most := len(text) + sum(array.nbytes for array in told.values())) > LARGEST_FILE:
             raise ValueError(f"It has {most:,} bytes, and may have {LARGEST_FILE:,}.")
     except ValueError as error:
         raise ValueError(
@@ -973,15 +964,17 @@ def checked(octets: bytes, largest: int) -> bytes:
     return octets[:-_CHECKSUM]
 
 
-def arrays_of(sizes: list[tuple[str, int]], octets: bytes) -> Arrays:
-    """Return the arrays that a header lists, which are all that there is."""
+def arrays_of(listed: list[tuple[str, str, list[int]]], octets: bytes) -> Arrays:
+    """Return the arrays that a header lists, which are all that there is; or raise ValueError."""
     arrays, start = {}, 0
-    for name, size in sizes:
-        if type(size) is not int or size < _START:  # back to read the same bytes once more
-            raise ValueError("The header lists an array that is none.")
-        arrays[name] = read_npy(octets[start : start + size])
-        start += size
-    if start != len(octets) or len(arrays) < len(sizes):
+    for name, kind, shape in listed:
+        sound = all(type(n) is int and 0 <= n <= LARGEST_FILE for n in shape[:_MOST_AXES])
+        if not sound or len(shape) > _MOST_AXES or not _PLAIN.fullmatch(kind):
+            raise ValueError("The header lists an array of no plain dtype or shape.")
+        end = start + math.prod(shape) * np.dtype(kind).itemsize
+        arrays[name] = np.frombuffer(octets[start:end], kind).reshape(shape).copy()
+        start = end
+    if start != len(octets) or len(arrays) < len(listed):
         raise ValueError("Its arrays are not those that the header lists.")
     return arrays
 
@@ -992,38 +985,17 @@ def header_of(state: dict[str, Any], privacy: PrivacyGuarantee) -> Header:
     return told | dict.fromkeys(NUMBERS)
 
 
-def _encoded(header: Header, sizes: dict[str, int]) -> bytes:
-    return json.dumps(header | {"arrays": list(sizes.items())}, allow_nan=False).encode()
+def _encoded(header: Header, arrays: Arrays) -> bytes:
+    """Return the line of JSON at the begin of a file."""
+    listed = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
+    return json.dumps(header | {"arrays": listed}, allow_nan=False).encode() + b"\n"
 
 
-def digest(header: Header, arrays: Arrays) -> str:
-    """Return a hash of all that a file holds."""
-    found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        found.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-        found.update(array.data)
-    return found.hexdigest()
-
-
-def read_npy(octets: bytes) -> NDArray:
-    """Return the array in the bytes of an .npy file, as `np.save` writes it.
-
-    Parameters
-    ----------
-    octets : bytes
-        Of format 1.0: of a plain dtype in this order of axes and bytes, never pickled objects.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
-    found = _ARRAY.fullmatch(octets[:_START])
-    if not found or len(found[0]) != _START:
-        raise ValueError("The bytes are not an array of a plain dtype.")
-    dtype = np.dtype(found[1].decode())
-    shape = [int(length) for length in found[2].split(b",") if length]
-    if math.prod(shape) * dtype.itemsize != len(octets) - _START:
-        raise ValueError("The bytes are not those of an array of its shape.")
-    return np.frombuffer(octets, dtype, offset=_START).reshape(shape).copy()
+def _check_same(header: Header, arrays: Arrays, other: Header, others: Arrays) -> None:
+    """Raise ValueError unless two files hold the same values, of the same types."""
+    told, other_told = (json.dumps(one, sort_keys=True) for one in (header, other))
+    dtypes, other_dtypes = ({k: a.dtype for k, a in own.items()} for own in (arrays, others))
+    if (told, dtypes) != (other_told, other_dtypes) or not all(
+        np.array_equal(array, others[name]) for name, array in arrays.items()
+    ):
+        raise ValueError("It holds values of other types, or others than it needs.")

@@ -23,13 +23,13 @@ from ..features._feature_maps import (
     NO_GAMMA,
     FeatureMap,
     FourierMap,
+    HistogramMap,
     RACEMap,
     UnionMap,
     auto_gamma,
-    check_engine,
+    engine_name,
     sensitivities,
 )
-from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._fit import PrivateFit, columns_kept, own_clone
 from ..privacy._mechanisms import Mechanism
@@ -109,7 +109,7 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self._check_rows_public()
         if as_schema(self.schema) is None and self._needs_schema:
             raise ValueError(NO_SCHEMA)
-        check_engine()
+        engine_name()  # which raises for one that is not there
 
     def _ask_ledger(self) -> None:
         kinds = getattr(self.ledger, "adjacency", None), self.adjacency

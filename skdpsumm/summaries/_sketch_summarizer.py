@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from .._computing import silence
 from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
-from ..features._histogram import HistogramMap
+from ..features._feature_maps import HistogramMap
 from ..moments._base import check_ranges
 from ..moments.learning._models import warn_of_invisible_inputs, with_target
 from ..privacy import PrivacyGuarantee, PrivacyLedger, PureDP

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._computing import warn_caller
-from ..features._histogram import HistogramMap
+from ..features._feature_maps import HistogramMap
 from ..moments._base import TAKES_A_SKETCH, table_of
 from ..moments._numbers import POINTS_PER_INPUT
 from ..moments.inferring._points import FeatureBlocks, absent, maxent_weights, systematic

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..._computing import TINY
-from ...features._feature_maps import FeatureMap
-from ...features._histogram import HistogramMap
+from ...features._feature_maps import FeatureMap, HistogramMap
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel, Marginal
 from ...sketches._private_sketch import PrivateSketch
