@@ -83,7 +83,6 @@ MODELS = {
     "five classes": classifier(5),
     "twenty classes": classifier(20),
     "short clip": classifier(5, mechanism=GradientDescent(clip=0.01)),
-    "one against the rest": classifier(4, loss="hinge"),
     "overflow": classifier(3, loss=HuberizedHinge(width=1e-310)),
     "numbers": regressor(),
     "squares": regressor(loss="squared", mechanism=GradientDescent(clip=0.5)),

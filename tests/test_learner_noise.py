@@ -100,7 +100,6 @@ SENSITIVITIES = [
     (TDILClassifier(loss="hinge", norm_bound=3), 1, 3),
     (TDILClassifier(loss="logistic", classes=[0, 1, 2]), math.sqrt(2), 1),
     (TDILClassifier(classes=[0, 1, 2]), math.sqrt(2), 1),
-    (TDILClassifier(loss="hinge", classes=[0, 1, 2]), math.sqrt(3), 1),
     (TDILRegressor(y_bounds=(0, 10), loss=Huber(0.3)), 0.3, 1),
     (TDILRegressor(y_bounds=(0, 10), loss="squared"), 2, 1),
     (PINPRegressor(gamma=1.0, y_bounds=(0, 10), loss=EpsilonInsensitive(0.2, 1e-3)), 1, 1),

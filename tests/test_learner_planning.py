@@ -15,6 +15,7 @@ from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import PINPClassifier, PINPRegressor, Public, TDDLClassifier, TDILClassifier
 from skdpsumm.learners import FunctionalMechanism, GradientDescent, LaplaceAnswers, TDILRegressor
+from skdpsumm.learners.mechanisms._answers_at_points import LaplacePlan
 from skdpsumm.privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger, PureDP, simulation
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
@@ -89,7 +90,20 @@ def test_rows_and_epsilon_are_two_sides_of_one_rule(mechanism, delta):
 # -------------------------------------------------------------------- it is the noise that there is
 
 MARKS = FunctionalMechanism(n_landmarks=64)
-FREE_ANSWERS = LaplaceAnswers(norm_constraint=1e9)
+
+
+class FreePlan(LaplacePlan):
+    """Answers that the function meets exactly, so that all of their noise is in it."""
+
+    def _fitted(self, answers):
+        return np.linalg.solve(self._gram, answers)
+
+
+class FreeAnswers(LaplaceAnswers):
+    def plan(self, space, terms, public):
+        return FreePlan(space, public, terms)
+
+
 FAR = np.array([[0.6, 0.8]])  # of norm 1
 TO_MEASURE = {
     "weights": (TDILClassifier(**WEIGHTS), {}),
@@ -97,7 +111,7 @@ TO_MEASURE = {
     "features": (PINPClassifier(kernel=RBFSampler(n_components=9, random_state=0)), {}),
     "span": (TDDLClassifier(gamma=1.0, **WEIGHTS), {"X_public": np.vstack([FAR, X[:5]])}),
     "path": (PINPRegressor(gamma=1.0, y_bounds=(0, 40)), {}),
-    "laplace": (TDDLClassifier(gamma=1.0, mechanism=FREE_ANSWERS), {"X_public": FAR}),
+    "laplace": (TDDLClassifier(gamma=1.0, mechanism=FreeAnswers()), {"X_public": FAR}),
     # Rows of zeros bend nothing, so the upper bound is reached.
     "objective": (TDILClassifier(mechanism="objective"), {}),
     "objective, pure": (TDILClassifier(mechanism="objective", delta=0), {}),

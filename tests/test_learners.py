@@ -386,7 +386,6 @@ def test_huge_rows_neither_raise_nor_show(settings, value):
     "learner",
     [
         PINPClassifier(gamma=1.0, loss="hinge", regularization=1e-3),
-        PINPClassifier(gamma=1.0, loss="hinge", regularization=1e-3, classes=[0, 1, 2]),
         PINPClassifier(gamma=1.0, loss=HuberizedHinge(1e-6)),
         PINPClassifier(gamma=1.0, regularization=1e-15, loss="logistic", epsilon=np.inf),
         TDILClassifier(loss=HuberizedHinge(1e-9), mechanism="functional"),
@@ -394,7 +393,7 @@ def test_huge_rows_neither_raise_nor_show(settings, value):
             y_bounds=(0, 1), loss=Huber(1e-9), regularization=1e-9, mechanism="functional"
         ),
     ],
-    ids=["hinge", "one-vs-rest", "narrow", "not private", "features", "regressor"],
+    ids=["hinge", "narrow", "not private", "features", "regressor"],
 )
 def test_what_float64_cannot_certify_costs_nothing(learner, unpaid):
     """Whatever the number of rows is, which is private."""

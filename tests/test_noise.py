@@ -25,8 +25,7 @@ from refusals import refused
 from scipy.special import ndtr
 
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
-from skdpsumm.privacy._objective import discrete_slack
+from skdpsumm.privacy._noise import RESERVE, Block, Discreteness, IntegerNoise
 
 DRAWS = {"laplace": 40_000, "gaussian": 25_000}
 DELTA_OF = {"laplace": 0.0, "gaussian": 1e-6}
@@ -251,14 +250,15 @@ def test_the_discreteness_of_a_group_by_the_densities_themselves(epsilon, size):
 @pytest.mark.parametrize("mu", [0.1, 5.0, 200.0])
 @pytest.mark.parametrize("scale", [3.0, 1e3])
 def test_the_discreteness_of_noise_in_an_objective_by_the_densities_themselves(mu, scale):
-    tail = 1e-9
-    farthest = math.floor((math.sqrt(2 * math.log(2 / tail)) + mu) * scale)
+    one = Discreteness(1, mu, 1.0, 1e-6)
+    farthest = math.floor((math.sqrt(2 * math.log(2 / one.tail)) + mu) * scale)
     differ = abs(log_ratio(farthest, scale))
-    claim = discrete_slack(1, scale, mu, tail)
+    claim = one.needed(1, scale) + one.poisson
     assert differ <= claim
     if scale == 1e3:
         assert differ >= 0.95 * claim
-    assert discrete_slack(7, scale, mu, tail / 7) >= 7 * claim
+    seven = Discreteness(7, mu, 1.0, 1e-6)
+    assert seven.needed(7, scale) + seven.poisson >= 7 * claim
 
 
 def exact_delta(sigma, shift, epsilon):

@@ -152,7 +152,6 @@ LOSSES = {
     "huber": (Huber(0.3), 1),
     "insensitive": (EpsilonInsensitive(), 1),
     "softmax": (_losses.Softmax(0.5, 1.0), 3),
-    "one vs rest": (_losses.OneVsRest(Hinge(), 3), 3),
 }
 
 
@@ -171,7 +170,6 @@ def minimiser(space, terms, n=40, seed=3):
     rng = np.random.default_rng(seed)
     X, labels = rng.uniform(-1, 1, (n, 2)), rng.integers(0, max(2, terms.n_scores), n)
     codes = np.eye(terms.n_scores)[labels] if terms.n_scores > 1 else 2.0 * labels[:, None] - 1
-    codes = 2 * codes - 1 if isinstance(terms.loss, _losses.OneVsRest) else codes
     return Problem(space, X, codes, terms).minimize()
 
 

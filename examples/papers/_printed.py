@@ -13,12 +13,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import brentq
 from sklearn.base import is_classifier
 
 from skdpsumm._computing import advance
 from skdpsumm._linear_systems import Floats
+from skdpsumm._sklearn import Interval
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import ExponentialMechanism, LaplaceAnswers, NoisyThreshold
 from skdpsumm.learners.erm._problem import Minimizer
@@ -85,27 +90,65 @@ class PrintedThreshold(NoisyThreshold):
 
 
 class PrintedLaplacePlan(LaplacePlan):
-    """Answers at public points with the paper's noise."""
+    """Answers at public points with the paper's noise, and its set C: a ball of some radius."""
+
+    def __init__(self, space, points, terms, norm_constraint):
+        super().__init__(space, points, terms)
+        self.norm_constraint = norm_constraint
 
     def _calibrate(self, norm, size):
         terms = self.terms
+        if not needs_delta(terms):
+            return super()._calibrate(norm, size)
         row = terms.loss.lipschitz * terms.radius**2 / terms.regularization
         noise = row * math.sqrt(len(self.points) * math.log(1 / terms.delta)) / terms.epsilon
         ratio = norm / (noise / self._grid)
         return better_statement(math.sqrt(size) * ratio, ratio**2 / 2, terms), noise / self._grid
 
+    def _fitted(self, answers):
+        return constrained_least_squares(self._gram, answers, self.norm_constraint)
+
+
+def constrained_least_squares(gram: Floats, answers: Floats, bound: float) -> Floats:
+    """Return c that minimises ``|K c - y|^2`` subject to ``c^T K c <= bound^2``.
+
+    With ``K = U diag(l) U^T`` and ``u = U^T y`` it is ``c(nu) = U (u / (l + nu))``, where nu = 0 if
+    that is in the ball, and else puts it on the sphere.
+    """
+    sizes, vectors = eigh(gram)
+    kept = sizes > 1e-10 * sizes.max()  # smaller eigenvalues are taken as zero
+    sizes, rotated, back = sizes[kept], vectors[:, kept].T @ answers, vectors[:, kept]
+    energy = (rotated**2).sum(axis=1)
+
+    def excess(log_nu: float) -> float:
+        return float((sizes * energy / (sizes + math.exp(log_nu)) ** 2).sum()) - bound**2
+
+    if (energy / sizes).sum() <= bound**2:
+        return back @ (rotated / sizes[:, None])
+    low, high = math.log(sizes.min()) - 40, math.log(sizes.max()) + 1
+    while excess(high) > 0:
+        high += 10
+    return back @ (rotated / (sizes + math.exp(brentq(excess, low, high)))[:, None])
+
 
 class PrintedLaplace(LaplaceAnswers):
     """Algorithm 2: ``v = L R^2 sqrt(T log(1 / delta)) / (n lambda epsilon)``.
 
-    The constant of the paper's O(...) is not printed; it is 1 here.
+    The constant of the paper's O(...) is not printed; it is 1 here. `norm_constraint` is the radius
+    of the paper's set C, in the norm of the space.
     """
 
     name = "laplace as printed"
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LaplaceAnswers._parameter_constraints,
+        "norm_constraint": [Interval(Real, 1e-60, 1e60, closed="both")],
+    }
+
+    def __init__(self, *, norm_constraint=1.0, n_landmarks=256):
+        super().__init__(n_landmarks=n_landmarks)
+        self.norm_constraint = norm_constraint
 
     def plan(self, space, terms, public):
-        if not needs_delta(terms):
-            return super().plan(space, terms, public)
         return PrintedLaplacePlan(space, public, terms, self.norm_constraint)
 
 

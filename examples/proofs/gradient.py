@@ -91,12 +91,12 @@ from skdpsumm.learners.erm._problem import FeatureSpace, Problem, Terms
 from skdpsumm.learners.mechanisms._gradient import _COUNT_GRID as COUNT_GRID
 from skdpsumm.learners.mechanisms._gradient import GradientPlan, IntegerRows
 from skdpsumm.privacy._mechanisms import GaussianDP, gdp_delta
-from skdpsumm.privacy._objective import discrete_slack
+from skdpsumm.privacy._noise import Discreteness
 
 EPSILONS = np.array([0.0, 0.3, 0.6, 1.0, 1.5, 2.0])
 # In units of their grids: the largest norm of features and of residuals.
 RADIUS, CLIP = 4, 3
-TAIL = 1e-12
+DELTA = 1e-6
 
 
 # ---- how far a row moves a sum of gradients
@@ -275,7 +275,8 @@ def neighbours():
 def claim(steps, sigma, sensitivity=RADIUS * CLIP):
     """Return the claim: one Gaussian mechanism, and the slack of discrete noise."""
     mu = math.sqrt(steps) * sensitivity / sigma
-    return GaussianDP(mu, discrete_slack(steps, sigma, mu, TAIL), TAIL)
+    slack = Discreteness(steps, mu, 1.0, DELTA)
+    return GaussianDP(mu, slack.needed(steps, sigma) + slack.poisson, slack.tail)
 
 
 def check_noise(checks):

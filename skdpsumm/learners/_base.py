@@ -533,7 +533,7 @@ class ClassCoding:
     ----------
     classes : ndarray of shape (K,)
     codes : ndarray of shape (K, q)
-        -1 and 1 for two classes; else one-hot for `Softmax`, and 1 against -1 for `OneVsRest`.
+        -1 and 1 for two classes; else one-hot.
     has_probabilities : bool
         Whether scores are those of a logistic model.
     """

@@ -123,7 +123,7 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
         (`SoftHinge`), "logistic" (the learner then has `predict_proba`), or "hinge", whose corner
         is rounded for margins from 0.999 to 1.001. A string stands for the object with its default
         parameters. With more than two classes losses are multinomial, so that the noise does not
-        grow with the number of classes ("hinge" is one-vs-rest, and its noise does grow).
+        grow with the number of classes. "hinge" is for two classes.
 
         The default takes the loss with the most signal per unit of noise:
 

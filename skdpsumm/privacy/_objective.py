@@ -62,7 +62,7 @@ Hence this is an adaptive composition of two mechanisms: W*, and one whose sensi
 2 d, as V is within d of the same W* on either data set. Its Gaussian loss adds to each of the Y_i,
 and to zero. d may take in all that is done by tolerance: a gradient of J at V of norm tau gives
 ``tau / Lambda``; rounding V to a grid of step g adds ``g sqrt(p q) / 2``; and B rounded to a grid
-of step h, which is what discrete noise is up to `discrete_slack`, adds ``h sqrt(p q) / (2
+of step h, which is what discrete noise is up to its `Discreteness`, adds ``h sqrt(p q) / (2
 Lambda)``. That the solver did not reach d must never be seen: it is an outcome that this argument
 does not cover.
 
@@ -254,7 +254,7 @@ class Calibration(NamedTuple):
         if delta is 0, t of a density ``exp(-|e|_2 / t)``; n independent Laplace entries need
         ``t sqrt(n)`` each.
     mechanism : Mechanism
-        The cost of both. Discrete noise adds its `discrete_slack` (`dataclasses.replace`), for
+        The cost of both. Discrete noise adds its `Discreteness` (`dataclasses.replace`), for
         which the calibration leaves the part `RESERVE`.
     """
 
@@ -391,31 +391,6 @@ def regularization_of_share(
     """
     _check_curvature(smoothness, rank)
     return rank * smoothness * radius**2 / (share * epsilon) * SCALE_MARGIN
-
-
-def discrete_slack(size: int, scale: float, mu: float, tail: float) -> float:
-    """Return the log_ratio of discrete Gaussian noise (see `skdpsumm.privacy._noise.IntegerNoise`).
-
-    Parameters
-    ----------
-    size : int
-        Number of entries.
-    scale : float
-        Their sigma in steps of the grid, at least 2.
-    mu : float
-        How far, in sigmas, a neighbour may be.
-    tail : float
-        The probability that is left out, which costs as much delta.
-
-    Returns
-    -------
-    float
-    """
-    if not scale >= 2:
-        raise ValueError(f"scale must be at least 2 steps of the grid, got {scale!r}.")
-    radius = math.sqrt(2 * math.log(2 * size / tail)) + mu
-    curvature = max(1 / 8, radius**2 / 24)
-    return size * (curvature / scale**2 + 3 * math.exp(-2 * (math.pi * scale) ** 2))
 
 
 def _enough(shift: float, epsilon: float, rank: int) -> float:

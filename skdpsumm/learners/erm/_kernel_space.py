@@ -136,7 +136,7 @@ class KernelSpace(Space):
         settings = terms.loss, terms.regularization, tolerance
         return solve_dual(data, codes, *settings, shares=shares)
 
-    def _tolerance_of_part(self, terms, n_rows, tilt):
+    def _sure_tolerance(self, terms, n_rows, tilt):
         shape = n_rows, terms.n_scores
         return smallest_tolerance(shape, terms.radius, terms.loss, terms.regularization)
 

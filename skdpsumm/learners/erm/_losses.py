@@ -50,8 +50,7 @@ class Loss(ListedMixin, BaseEstimator, ABC):
         schema are short, 1 / sqrt(n_columns) an entry, and penalised all the more, so these are
         about what 1 is for standardised columns, which is scikit-learn's default.
     one_sided : bool
-        Whether all gradients of a row are multiples, from 0 to L, of one direction (those of each
-        score, where scores have nothing in common).
+        Whether all gradients of a row are multiples, from 0 to L, of one direction.
     margin : float
         What is added to differences of scores.
     n_additions : int
@@ -120,10 +119,6 @@ class Loss(ListedMixin, BaseEstimator, ABC):
         rows as epsilon grows.
         """
         return self
-
-    def parts(self, codes: Floats) -> list[tuple[Loss, Floats]]:
-        """Return losses, with their codes, that can be minimised one by one."""
-        return [(self, codes)]
 
     def narrowing(self) -> Iterator[tuple[Loss, Loss, float]]:
         """Yield losses that are easier to minimise, what predicts the next minimum, and widths.
@@ -363,8 +358,8 @@ class Hinge(HuberizedHinge):
     """The hinge ``max(0, 1 - margin)``, with its corner rounded for margins from 0.999 to 1.001.
 
     It is larger by 0.00025 at most. A corner has no curvature, and no solver would be sure to come
-    close to its minimum; rounded off it is a loss like all others, and L is the same. With more
-    than two classes it is one-vs-rest, so that the noise grows with their number.
+    close to its minimum; rounded off it is a loss like all others, and L is the same. It is for two
+    classes.
 
     Examples
     --------
@@ -380,7 +375,12 @@ class Hinge(HuberizedHinge):
         pass
 
     def for_classes(self, n_classes: int, *, flat: bool = False) -> Loss:
-        return Hinge() if n_classes == 2 else OneVsRest(Hinge(), n_classes)
+        if n_classes == 2:
+            return Hinge()
+        raise ValueError(
+            f"loss='hinge' is for two classes, and there are {n_classes}: take "
+            "loss='huberized_hinge', the hinge of several classes without corners."
+        )
 
     def corners(self, n_scores: int) -> dict[str, Any]:
         # Its curvature is so large that no noise would cover it.
@@ -437,46 +437,6 @@ class Softmax(Loss):
         # The trace is (1 - sum of p^2) / t, at most (1 - 1/K) / t for K classes.
         mean = 1 / (n_scores * self.temperature)
         return {"corners": n_scores - 1, "rank": n_scores - 1, "smoothness": mean}
-
-
-class OneVsRest(Loss):
-    """The sum over K classes of a margin loss of each score; codes are -1 and +1 per class.
-
-    Its parts have nothing in common, and are minimised one by one; a row moves all of them, so
-    L is sqrt K times theirs.
-    """
-
-    noise_part = 0.25
-    one_sided = True
-
-    def __init__(self, part: MarginLoss, n_classes: int):
-        self.part, self.n_classes = part, n_classes
-
-    @property
-    def lipschitz(self) -> float:
-        """L, the largest slope."""
-        return self.part.lipschitz * math.sqrt(self.n_classes)
-
-    @property
-    def smoothness(self) -> float:
-        """Beta, the largest curvature."""
-        return self.part.smoothness
-
-    def value(self, scores: Floats, codes: Floats) -> Floats:
-        return self.part._value(scores * codes).sum(axis=1)
-
-    def gradient(self, scores: Floats, codes: Floats) -> Floats:
-        return self.part._slope(scores * codes) * codes
-
-    def hessian_root(self, scores: Floats, codes: Floats) -> Floats:
-        curvature = np.sqrt(self.part._curvature(scores * codes))
-        return curvature[:, :, None] * np.eye(scores.shape[1])
-
-    def class_codes(self, n_classes: int) -> Floats:
-        return 2 * np.eye(n_classes) - 1
-
-    def parts(self, codes: Floats) -> list[tuple[Loss, Floats]]:
-        return [(self.part, codes[:, [k]]) for k in range(codes.shape[1])]
 
 
 class ResidualLoss(Loss):

@@ -387,14 +387,11 @@ class Space(ABC):
         tilt : float, default=0.0
             The norm of the linear term, at most.
         """
-        parts = terms.loss.parts(np.zeros((1, terms.n_scores)))
-        loss, code = parts[0]
         # Norms of features are at most this many radii, rounding included.
-        part = replace(terms, loss=loss, n_scores=code.shape[1], radius=1.001 * terms.radius)
-        return math.sqrt(len(parts)) * self._tolerance_of_part(part, n_rows, tilt)
+        return self._sure_tolerance(replace(terms, radius=1.001 * terms.radius), n_rows, tilt)
 
     @abstractmethod
-    def _tolerance_of_part(self, terms: Terms, n_rows: int, tilt: float) -> float:
+    def _sure_tolerance(self, terms: Terms, n_rows: int, tilt: float) -> float:
         """Return what `solve` is sure to keep for so many rows of norm `Terms.radius`."""
 
     def factors(self, X: NDArray, points: Any) -> Any:
@@ -533,16 +530,9 @@ class Problem:
             In the norm of the space; None is `Terms.tolerance`.
         """
         tolerance = self.terms.tolerance if tolerance is None else tolerance
-        parts = self.terms.loss.parts(self.codes)
-        part = tolerance / math.sqrt(len(parts))
-        found = [
-            self.space.solve(
-                self._data, codes, replace(self.terms, loss=loss), part, linear, self.shares
-            )
-            for loss, codes in parts
-        ]
+        found = self.space.solve(self._data, self.codes, self.terms, tolerance, linear, self.shares)
         explicit = self.space.n_features is not None
-        return Minimizer(self.space, np.hstack(found), None if explicit else self.X)
+        return Minimizer(self.space, found, None if explicit else self.X)
 
     @cached_property
     def _data(self) -> Any:
@@ -677,7 +667,7 @@ class FeatureSpace(Space):
             return minimise_sparse(data, codes, *settings, shares)
         return solve_primal(data, codes, *settings, linear=linear, shares=shares)
 
-    def _tolerance_of_part(self, terms, n_rows, tilt):
+    def _sure_tolerance(self, terms, n_rows, tilt):
         if self.is_wide and terms.is_private:
             raise ValueError(_TOO_WIDE)
         if self.is_wide:  # nothing is claimed, and nothing certified

@@ -14,13 +14,12 @@ of neighbours are apart, times the norm of phi(z): whether they differ in a row 
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
 
 from ..._computing import TINY, advance, power_below
@@ -74,36 +73,34 @@ class LaplaceAnswers(LearnerMechanism):
 
     Parameters
     ----------
-    norm_constraint : float, default=None
-        Radius of the paper's set C, in the norm of the space. The default needs no radius: it
-        shrinks by an unbiased estimate of the error, because the variance of the noise is public.
     n_landmarks : int, default=256
         How many public points are drawn from the schema if you give `fit` no X_public. The default
         is smaller than that of `FunctionalMechanism`, because the noise grows with their number.
 
     Notes
     -----
+    Least squares need no radius, unlike in the paper: they shrink by an unbiased estimate of the
+    error, because the variance of the noise is public.
+
     Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1.
 
     Examples
     --------
     >>> from skdpsumm import TDDLClassifier
     >>> from skdpsumm.learners import LaplaceAnswers
-    >>> model = TDDLClassifier(mechanism=LaplaceAnswers(norm_constraint=2.0))
-    >>> model.get_params()["mechanism__norm_constraint"]
-    2.0
+    >>> model = TDDLClassifier(mechanism=LaplaceAnswers(n_landmarks=64))
+    >>> model.get_params()["mechanism__n_landmarks"]
+    64
     """
 
     name = "laplace"
     learners = ("TDDL",)
     takes_groups = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "norm_constraint": [None, Interval(Real, 1e-60, 1e60, closed="both")],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")]
     }
 
-    def __init__(self, *, norm_constraint: float | None = None, n_landmarks: int = 256):
-        self.norm_constraint = norm_constraint
+    def __init__(self, *, n_landmarks: int = 256):
         self.n_landmarks = n_landmarks
 
     def plan(self, space: Space, terms: Terms, public: Any) -> Plan:
@@ -111,7 +108,7 @@ class LaplaceAnswers(LearnerMechanism):
             raise ValueError(
                 "mechanism='laplace' answers at public points: pass them to fit as X_public."
             )
-        return LaplacePlan(space, public, terms, self.norm_constraint)
+        return LaplacePlan(space, public, terms)
 
 
 class LaplacePlan(Plan):
@@ -123,9 +120,6 @@ class LaplacePlan(Plan):
     points : ndarray of shape (T, n_columns)
         Z.
     terms : Terms
-    norm_constraint : float or None
-        Radius of the paper's set C, in the norm of the space. None takes the amount of shrinkage
-        that minimises an unbiased estimate of the error, whose noise variance is public.
 
     Notes
     -----
@@ -134,9 +128,8 @@ class LaplacePlan(Plan):
     pure DP.
     """
 
-    def __init__(self, space: Space, points: NDArray, terms: Terms, norm_constraint: float | None):
+    def __init__(self, space: Space, points: NDArray, terms: Terms):
         self.space, self.points, self.terms = space, points, terms
-        self.norm_constraint = norm_constraint
         self._gram = space.gram(points, points)
         self._grid = power_below(terms.sensitivity * space.radius * GRID_PER_SENSITIVITY)
         size = len(points) * terms.n_scores
@@ -169,36 +162,18 @@ class LaplacePlan(Plan):
             seed, scale = self.terms.seed(3), self.scale / self._grid
             noisy = noisy_integers(exact, scale, "laplace", seed)
             answers = noisy.astype(np.float64) * self._grid
-        if self.norm_constraint is None:
-            coefficients = shrunk_least_squares(self._gram, answers, 2 * self.scale**2)
-        else:
-            coefficients = constrained_least_squares(self._gram, answers, self.norm_constraint)
-        return Minimizer(self.space, coefficients, self.points)
+        return Minimizer(self.space, self._fitted(answers), self.points)
 
-
-def constrained_least_squares(gram: Floats, answers: Floats, bound: float) -> Floats:
-    """Return c that minimises ``|K c - y|^2`` subject to ``c^T K c <= bound^2``.
-
-    With ``K = U diag(l) U^T`` and ``u = U^T y`` it is ``c(nu) = U (u / (l + nu))``, where nu = 0 if
-    that is in the ball, and else puts it on the sphere.
-    """
-    sizes, rotated, back = _spectrum(gram, answers)
-    energy = (rotated**2).sum(axis=1)
-
-    def excess(log_nu: float) -> float:
-        return float((sizes * energy / (sizes + math.exp(log_nu)) ** 2).sum()) - bound**2
-
-    if (energy / sizes).sum() <= bound**2:
-        return back @ (rotated / sizes[:, None])
-    low, high = math.log(sizes.min()) - 40, math.log(sizes.max()) + 1
-    while excess(high) > 0:
-        high += 10
-    return back @ (rotated / (sizes + math.exp(brentq(excess, low, high)))[:, None])
+    def _fitted(self, answers: Floats) -> Floats:
+        """Return the coefficients of a function with about these answers."""
+        return shrunk_least_squares(self._gram, answers, 2 * self.scale**2)
 
 
 def shrunk_least_squares(gram: Floats, answers: Floats, variance: float) -> Floats:
     """Return c(nu) for the nu that minimises Mallows' C_p, given the variance of the noise."""
-    sizes, rotated, back = _spectrum(gram, answers)
+    sizes, vectors = eigh(gram)
+    kept = sizes > 1e-10 * sizes.max()  # smaller eigenvalues are taken as zero
+    sizes, rotated, back = sizes[kept], vectors[:, kept].T @ answers, vectors[:, kept]
     if variance == 0 or not len(sizes):  # points with features of zero alone
         return back @ (rotated / sizes[:, None])
     energy = (rotated**2).sum(axis=1)
@@ -207,14 +182,6 @@ def shrunk_least_squares(gram: Floats, answers: Floats, variance: float) -> Floa
     risks = (1 - gains) ** 2 @ energy + 2 * variance * answers.shape[1] * gains.sum(axis=1)
     nu = candidates[np.argmin(risks)]
     return back @ (rotated / (sizes + nu)[:, None])
-
-
-def _spectrum(gram: Floats, answers: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the positive eigenvalues of K, the answers in their basis, and the basis."""
-    sizes, vectors = eigh(gram)
-    # Smaller eigenvalues are taken as zero.
-    kept = sizes > 1e-10 * sizes.max()
-    return sizes[kept], vectors[:, kept].T @ answers, vectors[:, kept]
 
 
 # ---- Algorithm 3

@@ -19,8 +19,8 @@ import numpy as np
 from ..._computing import power_below
 from ..._linear_systems import Floats
 from ...privacy._mechanisms import Mechanism
-from ...privacy._noise import RESERVE, noisy_integers, on_grid, radial_noise, secret_generator
-from ...privacy._objective import ObjectiveDP, calibrate, discrete_slack, regularization_of_share
+from ...privacy._noise import Discreteness, noisy_integers, on_grid, radial_noise, secret_generator
+from ...privacy._objective import ObjectiveDP, calibrate, regularization_of_share
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, FeatureSpace, Minimizer, Problem, Terms
 from ._base import Curvature, LearnerMechanism, Plan, ScoreNoise
@@ -213,10 +213,9 @@ class ObjectivePlan(Plan):
             return mechanism
         size = 2 * math.prod(self._shape)  # in the objective and on the output
         reach = 2 * mechanism.largest_mu
-        # This part of the reserve of delta pays for the tails of discrete noise.
-        tail = self.terms.delta * RESERVE * 2.0**-20
-        slack = discrete_slack(size, 1 / _GRID_PER_SCALE, reach, tail)
-        return replace(mechanism, log_ratio=slack, tail=tail)
+        slack = Discreteness(size, reach, self.terms.epsilon, self.terms.delta)
+        log_ratio = slack.needed(size, 1 / _GRID_PER_SCALE) + slack.poisson
+        return replace(mechanism, log_ratio=log_ratio, tail=slack.tail)
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser of the perturbed objective, with noise on its weights."""
