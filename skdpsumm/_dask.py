@@ -7,7 +7,6 @@ A task of ours never raises: Dask would log its arguments, and with them rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import getitem
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .schema._reading import is_dask, some_rows, validate_table
+from .schema._reading import check_columns, validate_table
 
 # Results that one task brings together: the reduction is a tree of this width.
 _WIDTH = 32
@@ -66,8 +65,7 @@ class PartitionSchema:
         ValueError
             As `validate_table` does, and where the number of columns is unknown.
         """
-        example = _example(X)
-        validate_table(estimator, example, schema=schema, reset=reset, ensure_min_samples=0)
+        example = check_columns(estimator, X, schema=schema, reset=reset)
         labels = tuple(example.columns) if hasattr(example, "columns") else None
         name = type(estimator).__name__
         return cls(name, estimator.n_features_in_, labels, schema)
@@ -93,26 +91,6 @@ class PartitionSchema:
     def _stand_in(self) -> BaseEstimator:
         """Return what messages name in place of the estimator, which stays where it is."""
         return type(self.caller, (BaseEstimator,), {})()
-
-
-def check_columns(estimator: Any, X: Any, *, schema: Any) -> None:
-    """Check the columns of X, and set the estimator's; of a frame's rows one is looked at."""
-    if is_dask(X):
-        PartitionSchema.of(estimator, X, schema=schema)
-    else:
-        validate_table(estimator, some_rows(X, slice(1)), schema=schema)
-
-
-def _example(X: Any) -> Any:
-    """Return a table without rows that has the columns and dtypes of X."""
-    if not hasattr(X, "shape") or not hasattr(X, "chunks"):
-        return X._meta
-    if len(X.shape) == 2 and not math.isfinite(X.shape[1]):
-        raise ValueError(
-            "The number of columns of X is unknown. Call X.compute_chunk_sizes() first, or give a "
-            "Dask frame."
-        )
-    return np.empty((0, *X.shape[1:]), X.dtype)
 
 
 def partitions(X: Any) -> list[Any]:

@@ -13,6 +13,7 @@ and a position are the same. All other labels are refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -557,6 +558,37 @@ def in_words(read: Callable[[], T], who: str, *, of_labels: bool = False) -> T:
 
 class NoEstimator(BaseEstimator):
     """What `validate_table` writes the columns to, for those who are no estimators."""
+
+
+def check_columns(estimator: Any, X: Any, *, schema: Any, reset: bool = True) -> Any:
+    """Check the columns of X, and return a table that has them, with few rows or none.
+
+    Of a frame's rows one is looked at. Nothing of a Dask collection is computed.
+
+    Parameters
+    ----------
+    estimator, X, schema, reset :
+        As in `validate_table`.
+
+    Raises
+    ------
+    ValueError
+        As `validate_table` does, and where the number of columns is unknown.
+    """
+    if not is_dask(X):
+        example = some_rows(X, slice(1))
+    elif not hasattr(X, "shape") or not hasattr(X, "chunks"):
+        example = X._meta
+    elif len(X.shape) == 2 and not math.isfinite(X.shape[1]):
+        raise ValueError(
+            "The number of columns of X is unknown. Call X.compute_chunk_sizes() first, or give a "
+            "Dask frame."
+        )
+    else:
+        example = np.empty((0, *X.shape[1:]), X.dtype)
+    least = 0 if is_dask(X) else 1
+    validate_table(estimator, example, schema=schema, reset=reset, ensure_min_samples=least)
+    return example
 
 
 def validate_table(

@@ -13,10 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress
-from ..._dask import check_columns
 from ...privacy import PrivacyLedger
 from ...privacy._fit import columns_kept
-from ...schema._reading import validate_table
+from ...schema._reading import check_columns, validate_table
 from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
 from ...sketches._sketchers import TableSketcher
@@ -24,12 +23,10 @@ from .._base import BaseM2M, frame_for, of_paper
 from .._frames import framed
 from ..inferring._points import Points, draw_points, maxent_points, points_for_a_look, systematic
 from ..inferring._regression import MomentRegression, Shift
-from ..inferring._table_model import TableModel, histogram_columns
 from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
-from ._estimate import Estimate
+from ._estimate import Estimate, warn_of_the_drowned, warn_of_the_lone
 from ._statistics import StatisticsMixin
-from ._warnings import warn_of_the_drowned, warn_of_the_lone
 
 
 class M2MEstimator(StatisticsMixin, BaseM2M):
@@ -502,15 +499,13 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
         for name in ("_regression", "_plausible", "_model", "_matched", "_conditions"):
             self.__dict__.pop(name, None)
-        self.sketch_, self.privacy_, self.schema_ = sketch, sketch.privacy, columns
-        with progress(type(self).__name__, self.verbose):
-            counted = histogram_columns(sketch.feature_map)
-            self._model = TableModel(sketch, columns) if counted else None
-            if self._is_graphical(sketch.feature_map):
-                self._regression = None
-            else:
+        self.sketch_, self.privacy_, self._regression = sketch, sketch.privacy, None
+        self.schema_ = self._table = columns
+        if not self._is_graphical(sketch.feature_map):
+            with progress(type(self).__name__, self.verbose):
                 self._prepare_points(sketch, columns, rng)
-        warn_of_the_drowned(sketch, "answers tell next to nothing")
+        if sketch.is_drowned:
+            warn_of_the_drowned("answers tell next to nothing")
         return self
 
     def _prepare_points(self, sketch, columns, rng):

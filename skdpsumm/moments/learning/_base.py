@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,12 +31,11 @@ from .._numbers import (
     MOST_FEATURES_OF_MODEL,
     POINTS_PER_INPUT,
 )
-from ..asking._estimate import Estimate
-from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
+from ..asking._estimate import AnswerWarning, Estimate, first_of, warn_of_the_drowned
 from ..asking._weighted import encoded
 from ..inferring._points import Points, absent, draw_points, maxent_points, systematic
 from ..inferring._regression import MomentRegression
-from ..inferring._table_model import TableModel, counted_columns, histogram_columns
+from ..inferring._table_model import counted_columns
 from ._coefficients import Regression
 from ._target import TargetedPrivacy, TargetEmbedding
 
@@ -229,12 +227,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             self._read_by.check(rows)
         return TargetEmbedding.of(rows, self._read_by)
 
-    @cached_property
-    def _model(self) -> Any:
-        """What the histograms of the release tell, None if it has none."""
-        has_some = histogram_columns(self.sketch_.feature_map)
-        return TableModel(self.sketch_, self._table) if has_some else None
-
     def __getstate__(self) -> dict[str, Any]:
         # Both take much room, and come out the same when they are made again from the release.
         made = ("_model", "_plausible")
@@ -292,9 +284,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
-        with progress(type(self).__name__, self.verbose):
-            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            rows = self._model.sample(self.n_synthetic, generator)
+        generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+        rows = self._model.sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
     def _trained(
@@ -533,7 +524,7 @@ def warn_of_invisible_inputs(
         As in `draw_points`. None, where the model is trained on rows of the graphical model.
     """
     if sketch.is_drowned:
-        warn_of_the_drowned(sketch, "the model has learnt nothing")
+        warn_of_the_drowned("the model has learnt nothing")
         return
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
     if prior is None:
