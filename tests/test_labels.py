@@ -22,9 +22,9 @@ from sklearn.exceptions import DataConversionWarning
 from skdpsumm.learners import TDILClassifier
 from skdpsumm.moments import M2MClassifier
 from skdpsumm.privacy import PrivacyLedger
+from skdpsumm.schema._columns import listed_classes
 from skdpsumm.schema._groups import Groups
-from skdpsumm.schema._reading import read_labels
-from skdpsumm.schema._values import CellError, listed_classes, sound_labels
+from skdpsumm.schema._reading import CellError, read_labels, sound_labels
 from skdpsumm.sketches import HistogramSketcher
 from skdpsumm.summaries import DataOwner, PrivateMMDSummarizer
 

@@ -17,9 +17,10 @@ from sklearn.base import clone
 from skdpsumm.learners import PINPClassifier, TDDLClassifier, TDILClassifier
 from skdpsumm.model_selection import PrivateSearchCV
 from skdpsumm.moments import M2MClassifier
-from skdpsumm.schema import Categorical, Numeric, TableSchema, _reading, _values
+from skdpsumm.schema import Categorical, Numeric, TableSchema, _reading
+from skdpsumm.schema import _reading as _values
+from skdpsumm.schema._columns import check_listed
 from skdpsumm.schema._reading import NoEstimator, read_column, read_table, validate_table
-from skdpsumm.schema._values import check_listed
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher
 
 BIG = 2**53

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._reading import in_words, is_dask, label_cells
-from ._values import plain_labels
+from ._reading import in_words, is_dask, label_cells, plain_labels
 
 _ROUNDED = (
     "groups holds floats so large that two labels may have been rounded to one; give whole numbers "

@@ -1,9 +1,25 @@
-"""Reading a private table cell by cell: what each cell becomes is a matter of that cell alone.
+"""What one cell says, whatever container it came in: a number, a date, a word, or nothing.
+
+A container has one dtype for many cells, and one row can decide which: a float beside 64-bit
+integers rounds all of them, a datetime with finer digits rescales a column, a word turns numbers
+into words. Then one row more changes what all others add to a sum, which no sensitivity covers.
+So no dtype decides anything here:
+
+- A number becomes the closest float64. A container that widens a column to float64 makes the same
+  of it, so its dtype does not matter. (One that narrows a column has changed its cells before.)
+- A label that nobody listed, a group and an owner are read as Python's word or number, one form for
+  each value (`plain_label`): 1, 1.0 and True are 1, and -0.0 is 0.
+- A category, or a label that is listed, is looked up among those listed in the same form
+  (`positions`). Listed are only values that no container can confuse (`check_listed`).
+- Words are no numbers, and are refused. So are dates and times, but in a column of dates, where the
+  unit is the schema's and the zone is the cell's own (`exact_dates`).
+
+What a cell may not be is raised as a `CellError`. Its words tell no value of a table.
 
 Containers are known by what they can do: frames of pandas, polars and Arrow have columns, columns
-make arrays, and the rest is rows. All become arrays of the cells as they are (`read_table`), which
-`_values` reads one by one. Otherwise tables are validated as scikit-learn does it, but no message
-tells a value of a table.
+make arrays, and the rest is rows. All become arrays of the cells as they are (`read_table`).
+Otherwise tables are validated as scikit-learn does it (`validate_table`), but no message tells a
+value of a table.
 
 A schema knows columns by words or by positions. A frame of pandas may have other labels: numbers in
 any order, or tuples of a MultiIndex. Read by position, such columns are soon mistaken for others,
@@ -13,12 +29,18 @@ and a position are the same. All other labels are refused.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+import datetime
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from itertools import repeat
+from numbers import Integral, Rational, Real
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,26 +53,8 @@ from sklearn.utils.validation import validate_data
 from .._computing import warn_caller
 from .._html import some_of
 from ._sparse import SparseRows, sparse_rows
-from ._values import (
-    COMPLEX,
-    FAULTS_OF_NUMBERS,
-    INFINITE,
-    MISSING,
-    SHAPE,
-    TIMES,
-    WORDS,
-    CellError,
-    cells_as_objects,
-    in_utc,
-    label_array,
-    numbers_of_objects,
-    plain_labels,
-    sound_labels,
-)
 
 T = TypeVar("T")
-
-_no_rows: ContextVar[bool] = ContextVar("skdpsumm_no_rows", default=False)
 
 AS_WORDS = "X.set_axis([str(label) for label in X.columns], axis=1)"
 OTHER_LABELS = (
@@ -70,6 +74,537 @@ _RESHAPE = (
 _UNREADABLE = (
     "The table holds values that are not numbers or cannot be read. Convert them to numbers."
 )
+
+_no_rows: ContextVar[bool] = ContextVar("skdpsumm_no_rows", default=False)
+
+TIME_TYPES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
+ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")  # how a word that is a date begins
+
+# What may be wrong with a cell, in the words of the error.
+COMPLEX = "{who} holds complex numbers{where}. Complex data not supported; give real numbers."
+TIMES = (
+    "{who} holds dates or times{where}. Say in a schema that the column holds dates, such as "
+    "Date('2015-01-01', '2024-12-31'). Convert what has no date to numbers of a public unit."
+)
+INTERVALS = (
+    "{who} holds intervals{where}. An interval is no number, and ends that were cut by private "
+    "rows are private. Give the numbers themselves, and public edges in a schema: Numeric(0, 90, "
+    "edges=[0, 18, 65, 90]). Or make words of intervals with public ends by astype(str), and list "
+    "them all in a schema."
+)
+WORDS = (
+    "{who} holds values that are not numbers{where}. Convert numbers that are written as words "
+    "with astype(float), and let pandas.read_csv read words for missing cells as such: "
+    "na_values='N'. List names in a `schema`, such as {{'color': ['red', 'blue']}}, and "
+    "describe dates there, such as Date('2015-01-01', '2024-12-31'). Or leave the column out. "
+    "(This message shows no value, because the table is private.)"
+)
+OBJECTS = (  # in the words that scikit-learn's checks know
+    "{who} holds other things than numbers{where}: float() argument must be a string or a real "
+    "number, not {kind!r}."
+)
+# The advice is not scikit-learn's, an imputer: fitted to the rows it makes each depend on all.
+MISSING = (
+    "{who} contains NaN{where}. Give a `schema` that has missing=True for the column, in its "
+    "Numeric, Date or Categorical. Or fill missing values with a public constant, or drop rows by "
+    "a public rule. Never fit an imputer to private rows: that voids the guarantee."
+)
+INFINITE = (
+    "{who} contains infinity or a value too large for dtype('float64'){where}. Replace such "
+    "values with a public constant."
+)
+NO_DATES = (
+    "{who} holds cells that are no dates. Give datetimes, or ISO words such as '2024-02-29'; "
+    "convert others with pandas.to_datetime(t, format=...), such as format='%Y%m%d' for "
+    "20240229."
+)
+ZONED = (
+    "{who} has cells with a time zone. Say by whose clock to read them in the schema, such as "
+    "Date(..., zone='Europe/Berlin')."
+)
+UNLISTED = (
+    "{who} holds a value that is not among its categories; add it to those of the schema, or "
+    "map rare values to one of those listed, or to None where the schema says missing=True. Or "
+    'set other=True for the column, which reads such values as "other". List numbers as '
+    "numbers: 1 is not '1'. If the list was meant as a range, write a tuple, such as (17, 90)."
+)
+NARROW = (
+    "{who} has a float type that is too short for its categories or missing_values; convert it "
+    "with astype(float)."
+)
+SHAPE = "{who} should be a 1d array, with one value per row; give one column of a table."
+NUL = "{who} holds a word that ends in NUL, which numpy drops. Strip it."
+INEXACT = (
+    "{who} holds a number that float64 does not hold exactly. Write such labels as words, such "
+    "as with astype(str)."
+)
+MIXED = "{who} holds words beside numbers. Give labels of one kind."
+# The words where the cells are labels: y, groups or owners.
+_OF_LABELS = {
+    MISSING: (
+        "{who} contains NaN. Leave out rows without a label by a public rule, of X as well. Or "
+        "give them a label of their own, such as with fillna('unknown')."
+    ),
+    TIMES: (
+        "{who} holds dates or times, which have no unit of their own. Convert them to words, such "
+        "as with astype(str), or to whole numbers."
+    ),
+    OBJECTS: (
+        "{who} holds labels that are neither words nor numbers. Convert them, such as with "
+        "astype(str) or astype(float)."
+    ),
+    WORDS: "{who} holds values that are not numbers. Convert them, such as with astype(float).",
+}
+# What may be wrong with the cells of a column of numbers, the worst first.
+FAULTS_OF_NUMBERS = (COMPLEX, TIMES, INTERVALS, WORDS, OBJECTS, MISSING, INFINITE)
+
+
+class CellError(ValueError):
+    """A column holds what it may not. No value of the table is told.
+
+    Parameters
+    ----------
+    fault : str
+        One of the texts above.
+    kind : str, default=""
+        The name of the type of the cell at fault.
+    """
+
+    def __init__(self, fault: str, kind: str = ""):
+        super().__init__(fault)
+        self.fault, self.kind = fault, kind
+
+    def as_error(self, who: str, where: str = "", *, of_labels: bool = False) -> Exception:
+        """Return the error that tells a user what is wrong with a column, X, y or groups."""
+        told = _OF_LABELS.get(self.fault, self.fault) if of_labels else self.fault
+        kind = TypeError if told == OBJECTS else ValueError
+        return kind(told.format(who=who, kind=self.kind, where=where))
+
+
+def cells_as_objects(cells: Sequence[Any]) -> NDArray:
+    """Return cells as they are, in an array of objects."""
+    return np.fromiter(cells, object, len(cells))  # which does not look into sequences
+
+
+def read_each(cells: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
+    """Return what is read of each cell; of equal words and whole numbers, what is read once."""
+    known: dict[Any, T] = {}
+
+    def once(cell: Any) -> T:
+        if type(cell) is not str and type(cell) is not int:  # others may lie about what they equal
+            return read(cell)
+        if cell not in known:
+            known[cell] = read(cell)
+        return known[cell]
+
+    return list(map(once, cells))
+
+
+def _told_by_cells(read: Callable[[], T]) -> T:
+    """Return what `read` does. A cell may be any object, and what it raises may quote it."""
+    try:
+        return read()
+    except CellError:
+        raise
+    except Exception:
+        pass
+    raise CellError(OBJECTS, "object")
+
+
+# ---- numbers
+
+
+def exact_numbers(column: NDArray) -> NDArray[np.float64]:
+    """Return the float64 that is closest to each cell, NaN where it is missing.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,) or (n, d)
+
+    Raises
+    ------
+    CellError
+        For cells that are no real numbers.
+    """
+    kind = column.dtype.kind
+    if kind == "O":
+        return numbers_of_objects(column)
+    if kind not in "biuf":
+        raise CellError({"c": COMPLEX, "M": TIMES, "m": TIMES}.get(kind, WORDS))
+    with np.errstate(over="ignore"):  # of longdouble; infinity is an answer
+        return column.astype(np.float64, copy=False)
+
+
+def finite_numbers(column: NDArray, *, missing: bool = False) -> NDArray[np.float64]:
+    """Return what `exact_numbers` does; raise CellError for missing and infinite ones, too.
+
+    Missing ones are NaN where there may be some.
+    """
+    numbers = exact_numbers(column)
+    if np.isfinite(numbers).all():
+        return numbers
+    absent = np.isnan(numbers)
+    if absent.any() and not missing:
+        raise CellError(MISSING)
+    if np.isinf(numbers).any():
+        raise CellError(INFINITE)
+    return numbers
+
+
+def numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
+    """Return the float64 that is closest to each cell, as `exact_numbers` does."""
+    return _told_by_cells(lambda: _numbers_of_objects(column))
+
+
+def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
+    cells = column.ravel().tolist()
+    examples = {type(cell): cell for cell in cells}
+    # One cell of each type: what is wrong is a matter of types, and tables have many cells.
+    faults = {cell_fault(cell): kind.__name__ for kind, cell in examples.items()}
+    worst = next((fault for fault in FAULTS_OF_NUMBERS[:-2] if fault in faults), None)
+    if worst is not None:
+        raise CellError(worst, faults[worst])
+    if not examples.keys() <= {float, bool}:
+        cells = [_number(cell) for cell in cells]
+    return np.array(cells, np.float64).reshape(column.shape)
+
+
+def _number(cell: Any) -> float:
+    if is_missing(cell):
+        return np.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return np.inf
+
+
+def cell_fault(cell: Any) -> str:
+    """Return what is wrong with a cell as a number, "" for nothing."""
+    # Before all others: numpy.timedelta64 says that it is an integer, and a NaT that is taken for a
+    # missing number would be refused in a column of dates.
+    if isinstance(cell, TIME_TYPES):
+        return TIMES
+    if is_missing(cell):
+        return MISSING
+    if isinstance(cell, Real | Decimal | np.bool_):
+        return ""
+    if isinstance(cell, complex | np.complexfloating):
+        return COMPLEX
+    if hasattr(cell, "freqstr"):  # a period or an offset of pandas
+        return TIMES
+    if hasattr(cell, "left") and hasattr(cell, "closed"):
+        return INTERVALS
+    return WORDS if isinstance(cell, str | bytes) else OBJECTS
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell stands for none."""
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    if isinstance(value, Fraction):  # which may be too large for a float
+        return False
+    kind = type(value)
+    is_na = kind.__name__ == "NAType" and kind.__module__.startswith("pandas.")
+    is_nan = isinstance(value, Real) and value != value
+    is_nat = isinstance(value, TIME_TYPES) and value != value  # NaT alone is not itself
+    return value is None or is_na or is_nan or is_nat
+
+
+# ---- dates
+
+
+def exact_dates(column: NDArray, unit: str, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
+    """Return the year, month, day or hour that each cell is in, NaT where it is missing.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,)
+        Datetimes of numpy, Python or pandas, and ISO words.
+    unit : {"Y", "M", "D", "h"}
+    zone : ZoneInfo or None
+        By whose clock a cell with a time zone is read. Other cells are read as they are.
+
+    Raises
+    ------
+    CellError
+        For cells that are no dates, and for one with a time zone where there is no `zone`.
+    """
+    if column.dtype.kind == "M":
+        return within_years(column).astype(f"M8[{unit}]")
+    dates = read_each(column.tolist(), lambda cell: read_date(cell, zone).astype(f"M8[{unit}]")[()])
+    return np.array(dates, f"M8[{unit}]")
+
+
+def read_date(cell: Any, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
+    """Return a cell as a datetime of numpy without a zone, shape (); else as `exact_dates`."""
+    is_zoned = False
+    with suppress(Exception):  # whose text may quote the cell
+        if is_missing(cell):
+            return np.array("NaT", "M8[D]")
+        date: Any = date_of_word(cell) if isinstance(cell, str) else cell
+        is_zoned = getattr(date, "tzinfo", None) is not None
+        if isinstance(date, np.datetime64 | datetime.date) and (zone or not is_zoned):
+            return within_years(_without_zone(date, zone) if is_zoned else _plain_date(date))
+    raise CellError(ZONED if is_zoned and zone is None else NO_DATES)
+
+
+def _without_zone(date: Any, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
+    with suppress(OverflowError, ValueError):  # of the first and the last day that there is
+        date = date.astimezone(zone)
+    return _plain_date(date.replace(tzinfo=None))
+
+
+def _plain_date(date: Any) -> NDArray[np.datetime64]:
+    # Years of pandas go beyond those of Python's dates, which such a one still is.
+    plain = date.to_datetime64() if hasattr(date, "to_datetime64") else date
+    found = np.array(plain, getattr(plain, "dtype", "M8"))
+    if found.shape:
+        raise ValueError("A date is a single value.")
+    return found
+
+
+def date_of_word(word: str) -> datetime.datetime:
+    """Return the date that an ISO word says, such as 2024-02-29; raise ValueError for no date."""
+    text = str.__str__(word) + "-01" * (len(word) == len("2024-02"))
+    if not ISO.match(text):  # other forms of ISO 8601 read as numbers
+        raise ValueError(f"{word!r} is no date; write it as in 2024-02-29.")
+    return datetime.datetime.fromisoformat(text)
+
+
+def within_years(dates: NDArray) -> NDArray:
+    """Return datetimes of numpy with the first and the last year for those beyond 1 to 9999.
+
+    Units finer than microseconds hold no such years, and numpy makes no hours of the finest ones.
+    It rounds down, so the first day that a unit holds would pass its end and come out as the last.
+    """
+    if np.datetime_data(dates.dtype)[0] in ("generic", "ns", "ps", "fs", "as"):
+        for unit, span in ((dates.dtype, 10**9), ("M8[ns]", 86_400 * 10**9)):
+            first = np.array(np.iinfo(np.int64).min + span).astype(unit)
+            dates = np.maximum(dates, first).astype("M8[ns]")
+        return dates
+    ends = np.array(["0001-01-01", "9999-12-31"], "M8[D]").astype(dates.dtype)
+    return np.clip(dates, *ends)
+
+
+def in_utc(dates: NDArray) -> NDArray:
+    """Return datetimes that numpy has in UTC, without saying so, as Python's, which say it."""
+    cells = within_years(dates).astype("M8[us]").tolist()
+    return cells_as_objects([cell and cell.replace(tzinfo=datetime.UTC) for cell in cells])
+
+
+# ---- labels, which nobody listed
+
+
+def plain_labels(column: NDArray) -> list[Any]:
+    """Return the value of each label, as Python's word or number: one value has one form.
+
+    A whole number is an int, whatever type it came in: 1, 1.0 and True are 1, and -0.0 is 0. Other
+    numbers are floats, or fractions where float64 does not hold them.
+
+    Raises
+    ------
+    CellError
+        For labels that are missing or not finite, for dates and times, for words that end in NUL,
+        which some containers drop, and for what is neither word nor number.
+    """
+    if column.dtype.kind in "mM":  # which numpy may return as integers
+        raise CellError(TIMES)
+    cells = column.tolist()
+    if column.dtype.kind in "biu":
+        return list(map(int, cells))
+    return _told_by_cells(
+        lambda: [cell if type(cell) is int else plain_label(cell) for cell in cells]
+    )
+
+
+def plain_label(cell: Any) -> Any:
+    """Return one cell as `plain_labels` does."""
+    if isinstance(cell, str):
+        if cell.endswith("\0"):
+            raise CellError(NUL)
+        return str.__str__(cell)
+    if type(cell) is float and cell.is_integer():  # the most frequent one comes first
+        return int(cell)
+    fault = MISSING if is_missing(cell) else cell_fault(cell)
+    if fault:
+        raise CellError(OBJECTS if fault == WORDS else fault, type(cell).__name__)
+    if isinstance(cell, Integral | np.bool_):
+        return int(cell)
+    if not _is_finite(cell):
+        raise CellError(INFINITE)
+    if not hasattr(cell, "as_integer_ratio"):
+        raise CellError(OBJECTS)
+    exact = Fraction(*cell.as_integer_ratio())
+    if exact.denominator == 1:
+        return exact.numerator
+    return float(exact) if is_exact(exact) else exact
+
+
+def _is_finite(number: Any) -> bool:
+    if isinstance(number, Decimal):
+        # Decimals with larger exponents are no floats, and Python would write out all their digits.
+        return number.is_finite() and (not number or abs(number.adjusted()) < 400)
+    return isinstance(number, Rational) or bool(np.isfinite(number))
+
+
+def is_exact(number: Any) -> bool:
+    """Whether float64 holds a number."""
+    try:
+        return bool(float(number) == number and np.isfinite(float(number)))
+    except OverflowError:
+        return False
+
+
+def sound_labels(values: list[Any]) -> list[Any]:
+    """Return values of `plain_labels` that name classes or owners.
+
+    Raises
+    ------
+    CellError
+        For a number that float64 (or int64) does not hold, which some containers round to another,
+        and for words beside numbers, which some make words of.
+    """
+    kinds = set(map(type, values))
+    if str in kinds and len(kinds) > 1:
+        raise CellError(MIXED)
+    if str not in kinds and not all(map(_is_sound, set(values))):
+        raise CellError(INEXACT)
+    return values
+
+
+def _is_sound(number: Any) -> bool:
+    return is_exact(number) and (type(number) is not int or -(2**63) <= number < 2**63)
+
+
+def label_array(values: list[Any]) -> NDArray:
+    """Return sound labels as an array, the dtype of which follows from the set of values alone.
+
+    Words, 64-bit integers where all are whole numbers, and float64 otherwise.
+    """
+    if any(isinstance(value, str) for value in values):
+        return np.array(values, np.str_)
+    whole = all(type(value) is int for value in values)
+    return np.array(values, np.int64 if whole else np.float64)
+
+
+# ---- values that are listed in public
+
+
+def positions(
+    column: NDArray,
+    listed: Sequence[Any],
+    *,
+    missing: bool = False,
+    missing_values: Sequence[Any] = (),
+    words_as_numbers: bool = False,
+) -> NDArray[np.int64]:
+    """Return the position of each cell among the values that are listed, -1 where it is none.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,)
+    listed : sequence
+        As `check_listed` returns them.
+    missing : bool, default=False
+        Whether cells may be missing; their position is that after the last one.
+    missing_values : sequence, default=()
+        Values that stand for a missing cell.
+    words_as_numbers : bool, default=False
+        Whether a word that reads as a number is that number, here and there.
+
+    Raises
+    ------
+    CellError
+        For dates and times, for missing cells where there may be none, and for a column of short
+        floats, which may have rounded one value that is listed to another.
+    """
+    if words_as_numbers:
+        listed, missing_values = numbers_of_words(listed), numbers_of_words(missing_values)
+    if not holds(column.dtype, [*listed, *missing_values]):
+        raise CellError(NARROW)
+    # A dict compares numbers exactly, of whatever types: 1, 1.0 and True are one key, and an
+    # integer beyond 2**53 is not the float that is closest.
+    lookup = {value: k for k, value in enumerate(listed)}
+    lookup |= dict.fromkeys(missing_values, len(listed))
+    # The worst fault is the lowest. Missing cells are no unlisted ones, for the remedies differ.
+    of_fault = {TIMES: -3, MISSING: len(listed) if missing else -2}
+
+    def position(cell: Any) -> int:
+        if isinstance(cell, TIME_TYPES):  # a missing one, too
+            return of_fault[TIMES]
+        try:
+            word = words_as_numbers and isinstance(cell, str)
+            return lookup.get(plain_label(number_of_word(cell) if word else cell), -1)
+        except CellError as error:
+            return of_fault.get(error.fault, -1)
+        except Exception:  # of a cell that may be any object: its text may quote anything
+            return -1
+
+    kind, cells = column.dtype.kind, column.tolist()
+    if kind in "biuf":
+        found = np.fromiter(map(lookup.get, cells, repeat(-1)), np.int64, len(cells))
+        found[np.isnan(column)] = of_fault[MISSING]
+    else:
+        found = np.array(read_each(cells, position) if kind not in "mM" else [-3], np.int64)
+    lowest = found.min(initial=-1)
+    if lowest < -1:
+        raise CellError(TIMES if lowest == of_fault[TIMES] else MISSING)
+    return found
+
+
+def holds(dtype: np.dtype, listed: Sequence[Any]) -> bool:
+    """Whether a dtype holds all numbers that are listed: a short float may have confused some."""
+    if dtype.kind != "f" or dtype.itemsize >= 8:
+        return True
+    numbers = np.array([value for value in listed if not isinstance(value, str)], np.float64)
+    with np.errstate(over="ignore"):
+        return bool(np.all(numbers.astype(dtype) == numbers))
+
+
+def without_words(column: NDArray, words: Sequence[Any]) -> NDArray:
+    """Return a column with None for cells that are one of these words.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,)
+    words : sequence
+        What is no word is ignored.
+    """
+    if column.dtype.kind not in "OUT":
+        return column
+    cells, gone = column.astype(object), {word for word in words if isinstance(word, str)}
+    cells[[isinstance(cell, str) and str.__str__(cell) in gone for cell in cells.tolist()]] = None
+    return cells
+
+
+def numbers_of_words(values: Sequence[Any]) -> list[Any]:
+    """Return values with the number in place of a word that reads as one, such as "1.0".
+
+    A column of whole numbers that gets one word more is a column of words for some containers.
+    """
+    return [number_of_word(v) if isinstance(v, str) else v for v in values]
+
+
+def number_of_word(word: str) -> Any:
+    """Return the number that a word reads as, or the word."""
+    plain = str.__str__(word)
+    truth = {"true": 1, "false": 0}.get(plain.strip().lower())
+    if truth is not None:
+        return truth
+    with suppress(ValueError):
+        return int(plain)  # exact, where float64 would make one number of two
+    with suppress(ValueError):
+        number = float(plain)
+        return number if np.isfinite(number) else plain
+    return plain
+
+
+def reads_as_number(word: str) -> bool:
+    """Whether a table that holds numbers as words may hold one as this word."""
+    with suppress(ValueError):
+        float({"true": "1", "false": "0"}.get(word.strip().lower(), word))
+        return True
+    return False
 
 
 # ---- tables and columns
@@ -226,46 +761,6 @@ def _is_of_floats(own: Any) -> bool:
     if hasattr(own, "is_float"):
         return own.is_float()
     return getattr(own, "kind", None) == "f" or str(own) in ("halffloat", "float", "double")
-
-
-# ---- numbers
-
-
-def exact_numbers(column: NDArray) -> NDArray[np.float64]:
-    """Return the float64 that is closest to each cell, NaN where it is missing.
-
-    Parameters
-    ----------
-    column : ndarray of shape (n,) or (n, d)
-
-    Raises
-    ------
-    CellError
-        For cells that are no real numbers.
-    """
-    kind = column.dtype.kind
-    if kind == "O":
-        return numbers_of_objects(column)
-    if kind not in "biuf":
-        raise CellError({"c": COMPLEX, "M": TIMES, "m": TIMES}.get(kind, WORDS))
-    with np.errstate(over="ignore"):  # of longdouble; infinity is an answer
-        return column.astype(np.float64, copy=False)
-
-
-def finite_numbers(column: NDArray, *, missing: bool = False) -> NDArray[np.float64]:
-    """Return what `exact_numbers` does; raise CellError for missing and infinite ones, too.
-
-    Missing ones are NaN where there may be some.
-    """
-    numbers = exact_numbers(column)
-    if np.isfinite(numbers).all():
-        return numbers
-    absent = np.isnan(numbers)
-    if absent.any() and not missing:
-        raise CellError(MISSING)
-    if np.isinf(numbers).any():
-        raise CellError(INFINITE)
-    return numbers
 
 
 # ---- labels of columns, and rows
@@ -558,37 +1053,6 @@ def in_words(read: Callable[[], T], who: str, *, of_labels: bool = False) -> T:
 
 class NoEstimator(BaseEstimator):
     """What `validate_table` writes the columns to, for those who are no estimators."""
-
-
-def check_columns(estimator: Any, X: Any, *, schema: Any, reset: bool = True) -> Any:
-    """Check the columns of X, and return a table that has them, with few rows or none.
-
-    Of a frame's rows one is looked at. Nothing of a Dask collection is computed.
-
-    Parameters
-    ----------
-    estimator, X, schema, reset :
-        As in `validate_table`.
-
-    Raises
-    ------
-    ValueError
-        As `validate_table` does, and where the number of columns is unknown.
-    """
-    if not is_dask(X):
-        example = some_rows(X, slice(1))
-    elif not hasattr(X, "shape") or not hasattr(X, "chunks"):
-        example = X._meta
-    elif len(X.shape) == 2 and not math.isfinite(X.shape[1]):
-        raise ValueError(
-            "The number of columns of X is unknown. Call X.compute_chunk_sizes() first, or give a "
-            "Dask frame."
-        )
-    else:
-        example = np.empty((0, *X.shape[1:]), X.dtype)
-    least = 0 if is_dask(X) else 1
-    validate_table(estimator, example, schema=schema, reset=reset, ensure_min_samples=least)
-    return example
 
 
 def validate_table(
