@@ -27,8 +27,8 @@ LIMITS = {
     "RFFSketcher": 13,
     "TDILClassifier": 17,
     "PrivateMMDSummarizer": 15,
-    "M2MEstimator": 23,
-    "M2MClassifier": 25,
+    "M2MEstimator": 18,
+    "M2MClassifier": 21,
     "PrivateSearchCV": 23,
 }
 
