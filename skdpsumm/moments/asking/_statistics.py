@@ -23,7 +23,21 @@ from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of, framed
 from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, N_TABLES, Floats, Group
 from ..inferring._table_model import TableModel
-from ..plausible._rows import NamedRows, Rows, check_each_row, values_at
+from ..plausible._rows import (
+    Axis,
+    NamedRows,
+    Rows,
+    binned_axis,
+    check_each_row,
+    correlations,
+    covariance,
+    model_axis,
+    nearest_possible,
+    positive_weights,
+    ratio,
+    rounded_rows,
+    values_at,
+)
 from ._estimate import (
     AnswerWarning,
     Estimate,
@@ -34,19 +48,6 @@ from ._estimate import (
     warn_of_the_clipped,
     warn_of_the_lone,
     warn_of_the_wide,
-)
-from ._weighted import (
-    Axis,
-    GroupedRows,
-    binned_axis,
-    correlations,
-    covariance,
-    grouped,
-    model_axis,
-    nearest_possible,
-    positive_weights,
-    ratio,
-    rounded_rows,
 )
 
 # The column of a survey weight.
@@ -79,7 +80,7 @@ class StatisticsMixin:
         survey_weight: Weight = None,
         beside: Sequence[int] = (),
         asked: AskedFunction | None = None,
-    ) -> Callable[[Sequence[int], str], GroupedRows]:
+    ) -> Callable[[Sequence[int], str], Rows]:
         """Return how to ask this release for rows, those that meet all conditions of `where`.
 
         What is asked of it stays an answer of this release when the estimator is fitted again. Rows
@@ -95,14 +96,14 @@ class StatisticsMixin:
         def meets(rows: Rows) -> NDArray[np.bool_]:
             return reduce(np.multiply, [one.at(rows)[0] for one in rare]) > 0
 
-        def rows_of(columns: Sequence[int], covers: str) -> GroupedRows:
+        def rows_of(columns: Sequence[int], covers: str) -> Rows:
             every = tuple(sorted({*columns, *needed}))
             rows = plausible.rows(every, covers, meets if rare else None)
             for condition in conditions:
                 rows = rows.where(condition.at(rows)[..., 0])
             for j in own:
                 rows = rows.where(rows.numbers(j))
-            return grouped(rows, axes)
+            return rows.grouped(axes)
 
         return rows_of
 
@@ -161,7 +162,7 @@ class StatisticsMixin:
 
     def _in_groups(
         self,
-        statistic: Callable[[GroupedRows, int], Floats],
+        statistic: Callable[[Rows, int], Floats],
         asked: Any,
         which: Sequence[int],
         possible: tuple[Any, Any],
@@ -341,7 +342,7 @@ class StatisticsMixin:
         possible = powers.min(axis=0), powers.max(axis=0)
         ends = dict(zip(which, zip(*possible, strict=True), strict=True))
 
-        def means(rows: GroupedRows, j: int) -> Floats:
+        def means(rows: Rows, j: int) -> Floats:
             return rows.mean(rows.numbers(j) ** order, *ends[j])
 
         spread: Floats | float = np.inf
@@ -655,7 +656,7 @@ class StatisticsMixin:
             warn_caller(AnswerWarning(message, outside))
         ordered, place = np.unique(cuts, return_inverse=True)
 
-        def shares(rows: GroupedRows, j: int) -> Floats:
+        def shares(rows: Rows, j: int) -> Floats:
             x = rows.numbers(j)
             # The first threshold that a value is at most.
             codes = np.where(np.isnan(x), -1, np.searchsorted(ordered, x))
@@ -1076,15 +1077,15 @@ def _each_once(which: list[int], columns: Any) -> list[int]:
     return which
 
 
-def _total(rows: GroupedRows, j: int) -> Floats:
+def _total(rows: Rows, j: int) -> Floats:
     return rows.sums(np.nan_to_num(rows.numbers(j), nan=0.0))
 
 
-def _missing_share(rows: GroupedRows, j: int) -> Floats:
+def _missing_share(rows: Rows, j: int) -> Floats:
     return ratio(rows.sums(rows.absent(j)), rows.sums(), 0.0, 1.0)
 
 
-def _variance(rows: GroupedRows, j: int) -> Floats:
+def _variance(rows: Rows, j: int) -> Floats:
     return covariance(rows.weights, rows.numbers(j), rows.numbers(j))
 
 

@@ -34,7 +34,7 @@ from ..asking._estimate import (
     near_the_middle,
     warn_of_the_drowned,
 )
-from ..asking._weighted import encoded
+from ..plausible._rows import encoded
 
 
 class Regression:

@@ -46,7 +46,6 @@ from .._numbers import (
     POINTS_PER_INPUT,
 )
 from ..asking._estimate import AnswerWarning, Estimate, first_of, warn_of_the_drowned
-from ..asking._weighted import encoded
 from ..inferring._points import (
     MomentRegression,
     Points,
@@ -56,6 +55,7 @@ from ..inferring._points import (
     systematic,
 )
 from ..inferring._table_model import counted_columns
+from ..plausible._rows import encoded
 from ._coefficients import Regression
 
 
