@@ -6,7 +6,7 @@ import pytest
 from simulated import simulate
 
 from skdpsumm import Categorical, HistogramSketcher, M2MEstimator, Numeric, SketchUnion, TableSchema
-from skdpsumm.moments.asking._functions import AskedFunction
+from skdpsumm.moments.asking._statistics import AskedFunction
 from skdpsumm.moments.inferring._table_model import TableModel
 from skdpsumm.moments.plausible._plausible import PlausibleTables
 

@@ -45,7 +45,7 @@ from .._sklearn import Interval
 from ..features._feature_maps import AVERAGE, GRID
 from ..features._row_alone import map_rows
 from ..moments import M2MClassifier, M2MEstimator
-from ..moments.asking._weighted import Axis
+from ..moments.plausible._rows import Axis
 from ..privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
 from ..privacy._fit import PrivateFit
 from ..privacy._noise import MOST_LIFTED, TOO_LARGE, Block, IntegerNoise

@@ -1,8 +1,7 @@
 """Moment to moment: statistics and models from a private sketch."""
 
-from .asking._estimate import Estimate
+from .asking._estimate import AnswerWarning, Estimate
 from .asking._m2m import M2MEstimator
-from .asking._warnings import AnswerWarning
 from .inferring._points import Points
 from .learning._models import M2MClassifier, M2MRegressor
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from .._computing import progress
 from .._delegation import inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import FeatureMap, HistogramMap
@@ -24,6 +25,7 @@ from ..sketches._adaptive import check_possible
 from ..sketches._sketchers import BaseSketcher, with_schema
 from ._numbers import LARGEST_BOUND
 from .inferring._points import Points, check_solvable
+from .inferring._table_model import TableModel, histogram_columns
 from .plausible._plausible import PlausibleTables
 
 # Parameters of the budget. They are those of the default sketcher; `release` has its own.
@@ -57,8 +59,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     }
     # Parameters of `Points` that have an effect here.
     _of_points: ClassVar[dict[str, Any]]
-    # What the histograms of the release tell, if it has some.
-    _model: Any
+    # The schema of the table that was sketched.
+    _table: TableSchema
 
     schema: Any
     release: Any
@@ -183,6 +185,14 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 "or add a HistogramSketcher to a SketchUnion."
             )
         return all(kinds) if self.inference == "auto" else self.inference == "graphical"
+
+    @cached_property
+    def _model(self) -> Any:
+        """What the histograms of the release tell, if it has some; made when first asked for."""
+        if not histogram_columns(self.sketch_.feature_map):
+            return None
+        with progress(type(self).__name__, self.verbose):
+            return TableModel(self.sketch_, self._table)
 
     @cached_property
     def _plausible(self) -> Any:

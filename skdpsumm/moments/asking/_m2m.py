@@ -31,12 +31,10 @@ from ..inferring._points import (
     points_for_a_look,
     systematic,
 )
-from ..inferring._table_model import TableModel, histogram_columns
 from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
-from ._estimate import Estimate
+from ._estimate import Estimate, warn_of_the_drowned, warn_of_the_lone
 from ._statistics import StatisticsMixin
-from ._warnings import warn_of_the_drowned, warn_of_the_lone
 
 
 class M2MEstimator(StatisticsMixin, BaseM2M):
@@ -512,15 +510,13 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
         for name in ("_regression", "_plausible", "_model", "_matched", "_conditions"):
             self.__dict__.pop(name, None)
-        self.sketch_, self.privacy_, self.schema_ = sketch, sketch.privacy, columns
-        with progress(type(self).__name__, self.verbose):
-            counted = histogram_columns(sketch.feature_map)
-            self._model = TableModel(sketch, columns) if counted else None
-            if self._is_graphical(sketch.feature_map):
-                self._regression = None
-            else:
+        self.sketch_, self.privacy_, self._regression = sketch, sketch.privacy, None
+        self.schema_ = self._table = columns
+        if not self._is_graphical(sketch.feature_map):
+            with progress(type(self).__name__, self.verbose):
                 self._prepare_points(sketch, columns, rng)
-        warn_of_the_drowned(sketch, "answers tell next to nothing")
+        if sketch.is_drowned:
+            warn_of_the_drowned("answers tell next to nothing")
         return self
 
     def _prepare_points(self, sketch, columns, rng):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, reduce
-from itertools import combinations_with_replacement, islice
+from functools import cache, cached_property, partial, reduce
+from itertools import combinations_with_replacement, compress, islice
 from math import ceil, prod
 from numbers import Integral, Real
 from typing import Any
@@ -21,29 +21,33 @@ from ...schema._columns import Date
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of, framed
-from .._numbers import N_TABLES, Floats
-from ..plausible._rows import Rows
-from ._estimate import Estimate, likeliest, near_the_middle
-from ._functions import AskedFunction
-from ._warnings import (
-    AnswerWarning,
-    first_of,
-    warn_of_the_clipped,
-    warn_of_the_lone,
-    warn_of_the_wide,
-)
-from ._weighted import (
+from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, N_TABLES, Floats, Group
+from ..inferring._table_model import TableModel
+from ..plausible._rows import (
     Axis,
-    GroupedRows,
+    NamedRows,
+    Rows,
     binned_axis,
+    check_each_row,
     correlations,
     covariance,
-    grouped,
     model_axis,
     nearest_possible,
     positive_weights,
     ratio,
     rounded_rows,
+    values_at,
+)
+from ._estimate import (
+    AnswerWarning,
+    Estimate,
+    first_of,
+    likeliest,
+    near_the_middle,
+    warn_of_constants,
+    warn_of_the_clipped,
+    warn_of_the_lone,
+    warn_of_the_wide,
 )
 
 # The column of a survey weight.
@@ -76,7 +80,7 @@ class StatisticsMixin:
         survey_weight: Weight = None,
         beside: Sequence[int] = (),
         asked: AskedFunction | None = None,
-    ) -> Callable[[Sequence[int], str], GroupedRows]:
+    ) -> Callable[[Sequence[int], str], Rows]:
         """Return how to ask this release for rows, those that meet all conditions of `where`.
 
         What is asked of it stays an answer of this release when the estimator is fitted again. Rows
@@ -92,14 +96,14 @@ class StatisticsMixin:
         def meets(rows: Rows) -> NDArray[np.bool_]:
             return reduce(np.multiply, [one.at(rows)[0] for one in rare]) > 0
 
-        def rows_of(columns: Sequence[int], covers: str) -> GroupedRows:
+        def rows_of(columns: Sequence[int], covers: str) -> Rows:
             every = tuple(sorted({*columns, *needed}))
             rows = plausible.rows(every, covers, meets if rare else None)
             for condition in conditions:
                 rows = rows.where(condition.at(rows)[..., 0])
             for j in own:
                 rows = rows.where(rows.numbers(j))
-            return grouped(rows, axes)
+            return rows.grouped(axes)
 
         return rows_of
 
@@ -158,7 +162,7 @@ class StatisticsMixin:
 
     def _in_groups(
         self,
-        statistic: Callable[[GroupedRows, int], Floats],
+        statistic: Callable[[Rows, int], Floats],
         asked: Any,
         which: Sequence[int],
         possible: tuple[Any, Any],
@@ -338,7 +342,7 @@ class StatisticsMixin:
         possible = powers.min(axis=0), powers.max(axis=0)
         ends = dict(zip(which, zip(*possible, strict=True), strict=True))
 
-        def means(rows: GroupedRows, j: int) -> Floats:
+        def means(rows: Rows, j: int) -> Floats:
             return rows.mean(rows.numbers(j) ** order, *ends[j])
 
         spread: Floats | float = np.inf
@@ -553,7 +557,7 @@ class StatisticsMixin:
             If the query returns numbers that do not lie between 0 and 1.
         """
         if query is None:
-            return self._table(self._axes_by(by, bins, alone=True), None, False, survey_weight)
+            return self._crosstab(self._axes_by(by, bins, alone=True), None, False, survey_weight)
         if not callable(query):
             raise TypeError(
                 "count takes a function of rows, such as lambda rows: rows['age'] > 40; got "
@@ -652,7 +656,7 @@ class StatisticsMixin:
             warn_caller(AnswerWarning(message, outside))
         ordered, place = np.unique(cuts, return_inverse=True)
 
-        def shares(rows: GroupedRows, j: int) -> Floats:
+        def shares(rows: Rows, j: int) -> Floats:
             x = rows.numbers(j)
             # The first threshold that a value is at most.
             codes = np.where(np.isnan(x), -1, np.searchsorted(ordered, x))
@@ -764,7 +768,7 @@ class StatisticsMixin:
             return self.table(column, bins=bins, normalize=True)
         j = self._column(column)
         axis = self._axis(j, bins if self._asked.values(j) is None else None)
-        answer = self._table([axis], (), judged=len(axis) <= MOST_ROWS_SHOWN)
+        answer = self._crosstab([axis], (), judged=len(axis) <= MOST_ROWS_SHOWN)
         answer.axes = ()
         return answer
 
@@ -833,9 +837,9 @@ class StatisticsMixin:
         """
         which, over = self._several(columns, normalize)
         axes = self._axes(which, bins)
-        return self._table(axes, over, margins, survey_weight)
+        return self._crosstab(axes, over, margins, survey_weight)
 
-    def _table(
+    def _crosstab(
         self,
         axes: list[Axis],
         over: tuple[int, ...] | None,
@@ -1073,15 +1077,15 @@ def _each_once(which: list[int], columns: Any) -> list[int]:
     return which
 
 
-def _total(rows: GroupedRows, j: int) -> Floats:
+def _total(rows: Rows, j: int) -> Floats:
     return rows.sums(np.nan_to_num(rows.numbers(j), nan=0.0))
 
 
-def _missing_share(rows: GroupedRows, j: int) -> Floats:
+def _missing_share(rows: Rows, j: int) -> Floats:
     return ratio(rows.sums(rows.absent(j)), rows.sums(), 0.0, 1.0)
 
 
-def _variance(rows: GroupedRows, j: int) -> Floats:
+def _variance(rows: Rows, j: int) -> Floats:
     return covariance(rows.weights, rows.numbers(j), rows.numbers(j))
 
 
@@ -1106,3 +1110,135 @@ def _floats(given: Any) -> Floats:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         return np.empty(0)
+
+
+class AskedFunction:
+    """A function of rows, of which each row has one number or several.
+
+    Parameters
+    ----------
+    function : callable
+    plausible : PlausibleTables or PlausiblePoints
+    is_condition : bool, default=False
+        Whether only numbers from 0 to 1 are a mean's.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        () for one number, (k,) for several.
+    parts : list of (ndarray of int, tuple of int)
+        Outputs, and the columns that these depend on.
+
+    Raises
+    ------
+    ValueError
+        If a row's value changes with the other rows, or is no finite number.
+    """
+
+    def __init__(
+        self, function: Callable[[Any], ArrayLike], plausible: Any, *, is_condition: bool = False
+    ):
+        self._plausible = plausible
+        self.function = partial(_truths, function) if is_condition else function
+        few = plausible.some_rows(256)
+        found = check_each_row(self.function, few)
+        self.shape: tuple[int, ...] = found.shape[1:]
+        self.n_outputs = prod(self.shape)
+        self.is_condition = found.dtype == bool
+        self.parts = self._parts(tuple(sorted(few.taken)))
+
+    @property
+    def columns(self) -> Group:
+        """All columns that some output depends on."""
+        return tuple(sorted({j for _, columns in self.parts for j in columns}))
+
+    def at(self, rows: Rows, outputs: Sequence[int] | NDArray | slice = slice(None)) -> Floats:
+        """Return values at rows of each table, shape (1 or 1 + B, n, k)."""
+        return rows.ask(lambda one: values_at(self.function, one)[:, outputs])
+
+    def _parts(self, taken: Group) -> list[tuple[NDArray, Group]]:
+        outputs, model = np.arange(self.n_outputs), self._plausible.model
+        if model is None or not taken:
+            return [(outputs, taken or (0,))]
+        # A column that was asked for by itself matters, though only rare values of it may.
+        few = len(taken) <= 3 and model.n_units(taken) <= N_POINTS
+        if few and len(taken) < model.schema.n_columns:
+            return [(outputs, taken)]
+        return _depends(self.function, model, taken)
+
+    @cached_property
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Between what two numbers the values of each output lie, at rows of all kinds."""
+        low, high = np.full((2, self.n_outputs), [[np.inf], [-np.inf]])
+        anywhere = values_at(self.function, self._plausible.rows_anywhere(N_POINTS))
+        for outputs, columns in self.parts:
+            seen = self.at(self._plausible.rows(columns, "model"), outputs)[0]
+            both = np.concatenate([seen, anywhere[:, outputs]])
+            low[outputs], high[outputs] = np.nanmin(both, axis=0), np.nanmax(both, axis=0)
+        return low, high
+
+    def constants(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which outputs of a condition may never change, and which never do; and warn.
+
+        It is certain where the columns have few values, so that all rows could be asked that the
+        schema allows.
+        """
+        low, high = self.extremes
+        constant = (low == high) & np.isin(low, (0, 1))
+        certain = np.zeros(self.n_outputs, np.bool_)
+        for outputs, columns in self.parts:
+            if not constant[outputs].any():
+                continue
+            rows = self._plausible.all_rows(columns, most=MOST_TABLE_CELLS)
+            if rows is not None:
+                values = values_at(self.function, rows)[:, outputs]
+                certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)
+        unseen = constant & ~certain
+        warn_of_constants(low, unseen, certain)
+        return unseen, certain
+
+
+def _truths(query: Callable[[Any], ArrayLike], rows: Any) -> NDArray:
+    """Return what a condition says of rows; raise where it is none."""
+    found = np.asarray(query(rows))
+    if found.dtype != bool and not np.all((found >= 0) & (found <= 1)):
+        raise ValueError(
+            "count takes a condition, such as rows['age'] > 40, and this query returns "
+            "other numbers than 0 to 1. For the mean of a number, use `estimate`."
+        )
+    return found
+
+
+def _depends(
+    function: Callable, model: TableModel, columns: Group
+) -> list[tuple[NDArray[np.int64], Group]]:
+    """Return the outputs of a function, and the columns that these depend on.
+
+    It is asked of rows from anywhere, and of these with other values of one column. An output that
+    hardly any of them change is asked of those few again and again; of none, it may depend on all.
+    """
+    rng = np.random.default_rng(0)
+    known = {j: model.cells[j].anywhere(N_POINTS, rng) for j in range(model.schema.n_columns)}
+
+    def at(values: dict[int, NDArray]) -> Floats:
+        return values_at(function, NamedRows(model.schema, N_POINTS, values.__getitem__))
+
+    def with_others(rows: NDArray | slice) -> tuple[Floats, NDArray[np.bool_]]:
+        own = {j: values[rows] for j, values in known.items()}
+        base, changed = at(own), []
+        for j in columns:
+            other = at(own | {j: model.cells[j].anywhere(N_POINTS, rng)})
+            changed.append(~np.all((base == other) | (np.isnan(base) & np.isnan(other)), axis=0))
+        return base, np.column_stack(changed)
+
+    base, changed = with_others(slice(None))
+    known_values = np.nan_to_num(base)
+    unusual = known_values != np.median(known_values, axis=0)
+    for k in np.flatnonzero(np.count_nonzero(unusual, axis=0) < FEWEST_POINTS).tolist():
+        rows = np.flatnonzero(unusual[:, k])
+        changed[k] = with_others(np.resize(rows, N_POINTS))[1][k] if len(rows) else True
+    found = dict[Group, list[int]]()
+    for k, of in enumerate(changed):
+        group = tuple(compress(columns, of)) or columns[:1]
+        found.setdefault(group, []).append(k)
+    return [(np.array(which), group) for group, which in found.items()]

@@ -27,9 +27,14 @@ from sklearn.utils import check_random_state
 from ..._computing import silence, warn_caller
 from ...schema._columns import Categorical
 from .._numbers import LEAST_CURVATURE, ROUNDING, Floats
-from ..asking._estimate import Estimate, near_the_middle
-from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
-from ..asking._weighted import encoded
+from ..asking._estimate import (
+    AnswerWarning,
+    Estimate,
+    first_of,
+    near_the_middle,
+    warn_of_the_drowned,
+)
+from ..plausible._rows import encoded
 
 
 class Regression:
@@ -161,8 +166,8 @@ class Regression:
                 "intervals are infinite."
             )
             warn_caller(AnswerWarning(message, np.flatnonzero(unknown)))
-        else:
-            warn_of_the_drowned(self._plausible.sketch, "these coefficients say nothing")
+        elif self._plausible.sketch.is_drowned:
+            warn_of_the_drowned("these coefficients say nothing")
 
     # ---- how rows move coefficients
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,9 +45,7 @@ from .._numbers import (
     MOST_FEATURES_OF_MODEL,
     POINTS_PER_INPUT,
 )
-from ..asking._estimate import Estimate
-from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
-from ..asking._weighted import encoded
+from ..asking._estimate import AnswerWarning, Estimate, first_of, warn_of_the_drowned
 from ..inferring._points import (
     MomentRegression,
     Points,
@@ -57,7 +54,8 @@ from ..inferring._points import (
     maxent_points,
     systematic,
 )
-from ..inferring._table_model import TableModel, counted_columns, histogram_columns
+from ..inferring._table_model import counted_columns
+from ..plausible._rows import encoded
 from ._coefficients import Regression
 
 
@@ -232,12 +230,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         model._set_inputs(_all_but(columns, which))
         return model._train(sketch, columns, which, check_random_state(random_state))
 
-    @cached_property
-    def _model(self) -> Any:
-        """What the histograms of the release tell, None if it has none."""
-        has_some = histogram_columns(self.sketch_.feature_map)
-        return TableModel(self.sketch_, self._table) if has_some else None
-
     def __getstate__(self) -> dict[str, Any]:
         # Both take much room, and come out the same when they are made again from the release.
         made = ("_model", "_plausible")
@@ -276,9 +268,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
-        with progress(type(self).__name__, self.verbose):
-            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            rows = self._model.sample(self.n_synthetic, generator)
+        generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+        rows = self._model.sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
     def _trained(
@@ -500,7 +491,7 @@ def warn_of_invisible_inputs(
         As in `draw_points`. None, where the model is trained on rows of the graphical model.
     """
     if sketch.is_drowned:
-        warn_of_the_drowned(sketch, "the model has learnt nothing")
+        warn_of_the_drowned("the model has learnt nothing")
         return
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
     if prior is None:
