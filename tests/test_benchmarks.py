@@ -90,7 +90,8 @@ def test_unseen_tables_run_once_and_print_means_only(unseen, tmp_path, monkeypat
     assert 0 < max(run["q_counts"], run["q_places"], run["q_pairs"]) < run["q"]
     assert 0.5 < run["auc"] < 1
     table = unseen._results.load(stored)
-    assert table["columns"] == ["what", "epsilon 1"]  # no rival has all tables
-    assert dict(zip(unseen.WORDS, table["rows"], strict=True))["tv2"][1] == round(run["tv2"], 4)
+    assert table["columns"] == ["epsilon: what", "ours", "AIM", "MST"]
+    rows = dict(zip(unseen.WORDS, table["rows"], strict=True))
+    assert rows["tv2"] == [f"1: {unseen.WORDS['tv2']}", round(run["tv2"], 4), None, None]
     unseen.main()
     assert "done" not in capsys.readouterr().out
