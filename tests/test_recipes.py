@@ -126,7 +126,7 @@ def test_a_learner_with_a_loss(mechanism):
         rest = exact.fit(np.delete(X, i, axis=0), np.delete(LABELS, i)).predictor_.coefficients
         assert 0 < np.linalg.norm(whole - rest) <= exact.sensitivity_
     thirds = np.digitize(X[:, 1], [-0.2, 0.2])
-    assert exact.set_params(classes=[0, 1, 2]).fit(X, thirds).score(X, thirds) > 0.6
+    refused("RootLoss is for two classes", exact.set_params(classes=[0, 1, 2]).fit, X, thirds)
 
 
 OWNERS = np.repeat(["north", "south"], 200)
