@@ -32,6 +32,7 @@ from ._columns import (
 from ._reading import (
     AS_WORDS,
     TWO_NAMES,
+    SparseRows,
     Table,
     check_some_rows,
     column_names,
@@ -39,7 +40,6 @@ from ._reading import (
     listed_columns,
     read_table,
 )
-from ._sparse import SparseRows
 
 NO_SCHEMA = (
     "schema is missing: give the public description of the columns, such as schema=(0, 1) or "

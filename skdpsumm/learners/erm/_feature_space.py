@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from ..._linear_systems import UNIT, power_below
 from ...features._row_alone import dense, map_rows
-from ...schema._sparse import SparseRows
+from ...schema._reading import SparseRows
 from ...schema._vectorizer import Interactions
 from ._feature_solver import (
     FeatureRows,

@@ -74,7 +74,7 @@ from sklearn.utils import gen_batches
 
 from ..._linear_systems import UNIT, Floats, careful_product, product_error
 from ...privacy._noise import derived_seed
-from ...schema._sparse import SparseRows
+from ...schema._reading import SparseRows
 from ._losses import Loss
 from ._newton import LARGEST_COEFFICIENT, check_tolerance
 
