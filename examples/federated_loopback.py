@@ -33,7 +33,7 @@ from skdpsumm.federated._commands import command_path, free_port
 from skdpsumm.federated._envelope import Keys
 from skdpsumm.federated._wire import describe, question_content
 from skdpsumm.summaries import DataOwner
-from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._parties import run_protocol
 
 OWNERS = ["north", "south", "east", "west", "centre"]
 CSV_OWNER = "centre"  # the others have Parquet

@@ -7,6 +7,7 @@ may tell of private rows.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -22,7 +23,19 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+# The largest relative error of one operation in float64.
+UNIT = float(np.finfo(np.float64).eps) / 2
+# What may be 0 is raised to this before something is divided by it, or its logarithm is taken.
+TINY = 1e-300
 _SECONDS_BETWEEN_LINES = 2.0
+
+
+def power_below(size: float) -> float:
+    """Return the largest power of two that is at most `size`: multiples of it are exact."""
+    return math.ldexp(1.0, math.frexp(size)[1] - 1)
+
+
+# ---- progress
 
 # The progress that is shown now. Loops far below a `fit` report to it, and need not know if it is
 # there.

@@ -50,32 +50,32 @@ class DelegatingMixin:
         return X
 
     @available_if(inner_has("predict"))
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Return the fitted estimator's prediction for each row of X."""
         return self._call("predict", X)
 
     @available_if(inner_has("predict_proba"))
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> Any:
         """Return the fitted estimator's probability of each class, for each row of X."""
         return self._call("predict_proba", X)
 
     @available_if(inner_has("predict_log_proba"))
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of `predict_proba`."""
         return self._call("predict_log_proba", X)
 
     @available_if(inner_has("decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Return the fitted estimator's decision function for each row of X."""
         return self._call("decision_function", X)
 
     @available_if(inner_has("transform"))
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Return the fitted estimator's transform of X."""
         return self._call("transform", X)
 
     @property
-    def classes_(self):
+    def classes_(self) -> Any:
         """The classes of the fitted estimator."""
         check_is_fitted(self, self._inner)
         return getattr(self, self._inner).classes_

@@ -10,23 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from ._computing import advance
+from ._computing import UNIT, advance
 
 Floats = NDArray[np.float64]
 
-UNIT = float(np.finfo(np.float64).eps) / 2
-# What may be 0 is raised to this before something is divided by it, or its logarithm is taken.
-TINY = 1e-300
 _MOST_CG_PRODUCTS = 1000
 _ROWS_OF_GRAM_BLOCK = 2048
 
 
 # ---- products
-
-
-def power_below(size: float) -> float:
-    """Return the largest power of two that is at most `size`: multiples of it are exact."""
-    return math.ldexp(1.0, math.frexp(size)[1] - 1)
 
 
 def careful_product(matrix: Floats, x: Floats) -> Floats:

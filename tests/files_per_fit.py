@@ -24,12 +24,12 @@ from skdpsumm.summaries import PrivateMMDSummarizer
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
-    "RFFSketcher": 16,
-    "TDILClassifier": 21,
-    "PrivateMMDSummarizer": 18,
-    "M2MEstimator": 30,
-    "M2MClassifier": 32,
-    "PrivateSearchCV": 29,
+    "RFFSketcher": 13,
+    "TDILClassifier": 17,
+    "PrivateMMDSummarizer": 15,
+    "M2MEstimator": 23,
+    "M2MClassifier": 25,
+    "PrivateSearchCV": 23,
 }
 
 

@@ -13,9 +13,9 @@ from simulated import simulate
 from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.schema import Categorical, Numeric, TableSchema, _reading
-from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, RFFSketcher, _adaptive, _steps
-from skdpsumm.sketches._residuals import Marginal, Residuals
-from skdpsumm.sketches._steps import N_BINS, Design, find_bins, joined_categories, variance_left
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, RFFSketcher, _adaptive
+from skdpsumm.sketches._adaptive import N_BINS, Design, find_bins, joined_categories, variance_left
+from skdpsumm.sketches._graphical import Marginal, Residuals
 
 pytestmark = pytest.mark.simulated(0)
 
@@ -56,8 +56,8 @@ def sketcher(**options):
 
 
 def few_picks(monkeypatch, n=3):
-    monkeypatch.setattr(_steps, "_LEAST_PICKS", n)
-    monkeypatch.setattr(_steps, "_PICKS", 1e9)
+    monkeypatch.setattr(_adaptive, "_LEAST_PICKS", n)
+    monkeypatch.setattr(_adaptive, "_PICKS", 1e9)
 
 
 def groups_of(sketch):
@@ -178,7 +178,7 @@ def test_the_whole_budget_is_spent_and_no_more(monkeypatch, counts):
     """Each group has the noise of its share: shares of mu^2 sum to one, choices included."""
     # Six choices, and one of a twin, which says that income goes with nothing. A target is
     # counted with all columns, so that there is nothing to join.
-    for n, choices in ((3, _steps.FOR_CHOICES), (99, 0.0)):
+    for n, choices in ((3, _adaptive.FOR_CHOICES), (99, 0.0)):
         few_picks(monkeypatch, n)
         for target, made in ((None, 7 / 7), ("y", 6 / 7)):
             fitted = sketcher(target=target, epsilon=0.3).fit(X)

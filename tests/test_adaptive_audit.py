@@ -17,8 +17,8 @@ from skdpsumm import AdaptiveSketcher, Categorical, Numeric, PrivacyLedger, Tabl
 from skdpsumm.features._feature_maps import GRID, UnionMap
 from skdpsumm.privacy import GaussianDP, PureDP, _fit
 from skdpsumm.privacy._filter import StepBudget
-from skdpsumm.sketches import _steps
-from skdpsumm.sketches._steps import Design, Steps
+from skdpsumm.sketches import _adaptive
+from skdpsumm.sketches._adaptive import Design, Steps
 
 SCHEMA = {
     "age": Numeric(0, 19, step=1),
@@ -33,13 +33,13 @@ SCHEMA = {
 @pytest.fixture(autouse=True)
 def _few_picks(monkeypatch):
     """So few columns have so few pairs that all would be counted."""
-    monkeypatch.setattr(_steps, "_LEAST_PICKS", 3)
-    monkeypatch.setattr(_steps, "_PICKS", 16)
+    monkeypatch.setattr(_adaptive, "_LEAST_PICKS", 3)
+    monkeypatch.setattr(_adaptive, "_PICKS", 16)
 
 
 @pytest.fixture
 def even_model(monkeypatch):
-    monkeypatch.setattr(_steps, "GraphicalModel", EvenModel)
+    monkeypatch.setattr(_adaptive, "GraphicalModel", EvenModel)
 
 
 def table(seed, n):
@@ -211,7 +211,7 @@ def test_no_score_passes_64_bits():
 def test_a_ledger_of_replaced_rows_is_charged_what_these_cost(
     delta, limit, least_picks, monkeypatch
 ):
-    monkeypatch.setattr(_steps, "_LEAST_PICKS", least_picks)
+    monkeypatch.setattr(_adaptive, "_LEAST_PICKS", least_picks)
     model = sketcher(delta=delta, max_rows_per_group=limit, epsilon=9.0)  # so that ages have bins
     first, second = neighbours("replace_one", limit)
     draws, others, _ = replayed(model, first, second)
@@ -231,7 +231,7 @@ def test_a_ledger_of_replaced_rows_is_charged_what_these_cost(
 @pytest.fixture
 def all_pairs(monkeypatch):
     """No choice takes less than it may."""
-    monkeypatch.setattr(_steps, "_LEAST_PICKS", 99)
+    monkeypatch.setattr(_adaptive, "_LEAST_PICKS", 99)
 
 
 @pytest.mark.usefixtures("even_model", "all_pairs")
@@ -268,14 +268,14 @@ def test_no_path_counts_more_values_than_were_said(name):
     schema = TableSchema(PATHS[name]).for_table(len(PATHS[name]))
     design = Design(schema, None, (), "add_remove", None)
     budget = StepBudget(epsilon=np.inf, delta=1e-6, most_values=design.most_values, noise_seed=0)
-    parts = Steps(design, budget, None).run(adversary(_steps.first_map(design)), adversary)
+    parts = Steps(design, budget, None).run(adversary(_adaptive.first_map(design)), adversary)
     assert budget.remaining < 1e-9 or len(parts) == 2
     finer = budget._n_values - sum(part.map.n_features for part in parts[1:])  # levels and leaves
     known = sum(map(design.most_cells, [*design.base, *design.base]))
-    assert finer <= design.most_values - known - _steps._MOST_CANDIDATE_CELLS
+    assert finer <= design.most_values - known - _adaptive._MOST_CANDIDATE_CELLS
     assert parts[0].map.n_features <= sum(design.most_leaves(j) + 1 for j in design.cells)
     state, _ = UnionMap([part.map for part in parts]).to_state()
-    assert len(json.dumps(state)) <= len(json.dumps(_steps.largest_state(design)))
+    assert len(json.dumps(state)) <= len(json.dumps(_adaptive.largest_state(design)))
 
 
 @pytest.mark.usefixtures("even_model")

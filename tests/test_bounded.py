@@ -25,8 +25,8 @@ from skdpsumm.sketches import (
     RFFSketcher,
     _private_sketch,
 )
+from skdpsumm.sketches._adaptive import largest_state
 from skdpsumm.sketches._private_sketch import check_consistent, sealed
-from skdpsumm.sketches._steps import largest_state
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text() | st.floats(-9, 9),

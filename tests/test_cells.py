@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpsumm import Numeric
-from skdpsumm.schema._cells import N_VALUES, public_cells
+from skdpsumm.schema._columns import N_VALUES, public_cells
 
 MOST_FINE = 2**15
 COLUMNS = [

@@ -266,5 +266,5 @@ def test_there_is_one_way_to_charge():
         for path in home.rglob("*.py")
         if re.search(r"^(?!.*>>>).*ledger\.charge\(", path.read_text(), re.MULTILINE)
     }
-    record = "federated/_grants.py"  # of what an owner grants, which draws no noise
+    record = "federated/_files.py"  # of what an owner grants, which draws no noise
     assert charging == {"privacy/_fit.py", record}

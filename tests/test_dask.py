@@ -18,7 +18,6 @@ from refusals import refused
 from simulated import simulate
 from sklearn.multiclass import OneVsRestClassifier
 
-from skdpsumm import _dask as partitions
 from skdpsumm.audit import audit_epsilon
 from skdpsumm.learners import TDILClassifier
 from skdpsumm.model_selection import PrivateSearchCV
@@ -237,7 +236,7 @@ def test_a_graph_that_fails_costs_nothing_and_keeps_its_secret():
 def test_workers_get_no_ledger_and_no_noise(monkeypatch):
     """The graph without the rows: map and schema are all there is."""
     graphs = []
-    compute = partitions.compute
+    compute = _partitions.compute
 
     def seen(tasks):
         graphs.append(dict(tasks[0].dask))

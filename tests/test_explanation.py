@@ -11,7 +11,6 @@ from refusals import refused
 from scipy.stats import norm
 
 from skdpsumm import BudgetExceededError, PrivateMMDSummarizer, TDILClassifier, __main__
-from skdpsumm.moments.learning._target import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.sketches import HistogramSketcher, PrivateSketch
@@ -62,10 +61,6 @@ def test_several_claims_are_explained_one_by_one():
     text = repr(summary.privacy_.explain())
     for name in ("consumer", "target", "owners"):
         assert f"\n{name}: What is promised\n" in text
-    released = HistogramSketcher(schema=(0, 1), epsilon=1.0).fit(X).privacy_
-    text = repr(TargetedPrivacy.of(released).explain())
-    assert "sketch: promise\n  (1, 1e-6)-DP" in text
-    assert "target: What is promised\n  Nothing" in text
 
 
 def test_a_file_is_shown(tmp_path, monkeypatch, capsys):

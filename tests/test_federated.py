@@ -43,8 +43,7 @@ from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import GENERIC as CURATOR_GENERIC
 from skdpsumm.federated._curator import CuratorSite, FederatedRun, sketch_of
 from skdpsumm.federated._envelope import Keys, Letter, counter_of, seal, unseal
-from skdpsumm.federated._files import make_folder
-from skdpsumm.federated._grants import GENERIC, Grants, Refusal
+from skdpsumm.federated._files import GENERIC, Grants, Refusal, make_folder
 from skdpsumm.federated._site import NOT_TAKEN, OwnerSite
 from skdpsumm.federated._table import cells_of, check_codes, read_table
 from skdpsumm.federated._wire import decode, describe, encode, message_of, question_content
@@ -53,7 +52,7 @@ from skdpsumm.privacy._noise import drawing_from
 from skdpsumm.schema._reading import Table
 from skdpsumm.sketches._private_sketch import sealed
 from skdpsumm.summaries import DataOwner
-from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._parties import run_protocol
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import AdaptiveSketcher, PrivateMMDSummarizer, PrivateSearchCV
 from skdpsumm.learners import TDDLClassifier, TDILClassifier
-from skdpsumm.moments import M2MClassifier, M2MEstimator, Points
+from skdpsumm.moments import M2MEstimator, Points
 from skdpsumm.schema import Categorical, Date, Numeric, SchemaFinder, TableSchema
 from skdpsumm.schema._reading import OTHER_LABELS, read_column, read_table, to_pandas
 from skdpsumm.summaries import SketchSummarizer, SummarizedEstimator, greedy_mmd_selection, mmd2
@@ -173,9 +173,6 @@ BESIDE = {
         .score()
     ),
     "prior": lambda X, **o: M2MEstimator(inference=Points(prior=X), **o).fit(FRAME).mean().value,
-    "X_target of a sketch": lambda X, **o: M2MClassifier.from_sketch(
-        sketch(), target="y", X_target=X, random_state=0
-    ).predict(FRAME),
     "X_target of a summary": lambda X, **o: (
         SketchSummarizer.from_sketch(sketch(), 5, X_target=X, random_state=0).X_
     ),

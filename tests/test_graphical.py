@@ -8,8 +8,7 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import chi2
 
-from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, divided
-from skdpsumm.sketches._residuals import Marginal, Residuals
+from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, Marginal, Residuals, divided
 
 
 def joint_of(tree):

@@ -13,7 +13,7 @@ from stub_learners import Stub
 
 from skdpsumm import M2MClassifier, PrivacyLedger, PrivateSearchCV, RFFSketcher, TDILClassifier
 from skdpsumm.model_selection import _private_search
-from skdpsumm.model_selection._run import Table, groups_held_out
+from skdpsumm.model_selection._candidate import Table, groups_held_out
 from skdpsumm.schema._groups import Groups
 
 pytestmark = pytest.mark.simulated(0)

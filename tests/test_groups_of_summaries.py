@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from skdpsumm import PrivacyLedger, summaries
 from skdpsumm.privacy import PureDP
 from skdpsumm.summaries import DataOwner
-from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._parties import run_protocol
 from skdpsumm.summaries._protocol import ProposeRows, Protocol
 
 pytestmark = pytest.mark.simulated(0)

@@ -28,7 +28,7 @@ FLOORS = [
     ["_bounded", "_computing", "_delegation", "_html", "_sklearn"],
     ["_linear_systems", "privacy"],
     ["schema"],
-    ["features", "_dask"],
+    ["features"],
     ["sketches", "learners"],
     ["moments"],
     ["summaries"],

@@ -23,7 +23,7 @@ from skdpsumm.learners import ExponentialMechanism, SoftHinge, TDILClassifier, T
 from skdpsumm.model_selection._candidate import plan_runs, stopping
 from skdpsumm.privacy import PrivacyLedger, _noise
 from skdpsumm.privacy._mechanisms import mechanism_from_dict
-from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _steps
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _adaptive
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -93,7 +93,7 @@ def made(name, unit):
 @pytest.mark.parametrize(("name", "unit"), CASES)
 def test_neighbours_cost_what_is_claimed(name, unit, monkeypatch):
     """No more, and hardly less."""
-    monkeypatch.setattr(_steps, "GraphicalModel", kit.EvenModel)
+    monkeypatch.setattr(_adaptive, "GraphicalModel", kit.EvenModel)
     model = made(name, unit)
     used = part_used(model, *worst_case_neighbours(model, n_features=2))
     least = LEAST.get(name, LEAST.get(name.split(",")[0], NEARLY_ALL))

@@ -20,9 +20,8 @@ from sklearn.base import BaseEstimator, clone
 from skdpsumm import PINPClassifier, PINPRegressor, TDILClassifier, TDILRegressor, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.learners import ExponentialMechanism, HuberizedHinge, NoisyThreshold, SparseVector
-from skdpsumm.learners.erm._feature_space import FeatureSpace
 from skdpsumm.learners.erm._losses import EpsilonInsensitive, Huber, Logistic
-from skdpsumm.learners.erm._problem import Minimizer, Terms
+from skdpsumm.learners.erm._problem import FeatureSpace, Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _objective
 from skdpsumm.privacy._mechanisms import gdp_delta, zcdp_rho
 from skdpsumm.privacy._noise import radial_noise

@@ -18,9 +18,9 @@ from refusals import refused
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from skdpsumm import BudgetExceededError, HistogramSketcher, LedgerDamagedError, PrivacyGuarantee
-from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP, _ledger_file, _mechanisms, gdp_mu
+from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP, _ledger, _mechanisms, gdp_mu
 from skdpsumm.privacy._compositions import Worst, compose
-from skdpsumm.privacy._ledger_file import Book, LedgerStore
+from skdpsumm.privacy._ledger import Book, LedgerStore
 from skdpsumm.privacy._mechanisms import Unprotected, ZeroConcentratedDP, gdp_delta, zcdp_rho
 from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
 from skdpsumm.privacy._threshold import ThresholdDP
@@ -511,7 +511,7 @@ def test_a_newer_file_is_refused(tmp_path):
 
 def test_a_locked_file_times_out(tmp_path, monkeypatch):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)
-    monkeypatch.setattr(_ledger_file, "_TIMEOUT", 0.05)
+    monkeypatch.setattr(_ledger, "_TIMEOUT", 0.05)
     other = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert ledger.spent.epsilon == 0
@@ -601,7 +601,7 @@ def test_threads_share_a_cap(tmp_path, place):
     assert [entry["id"] for entry in ledger.entries()] == list(range(1, 51))
 
 
-STEPS = [(Book, "append"), (_ledger_file, "_write"), (LedgerStore, "_keep")]
+STEPS = [(Book, "append"), (_ledger, "_write"), (LedgerStore, "_keep")]
 
 
 @pytest.mark.parametrize("name", [None, "ledger"])

@@ -18,20 +18,20 @@ import pytest
 from refusals import refused
 
 from skdpsumm import BudgetExceededError, LedgerDamagedError, PrivacyLedger
-from skdpsumm.privacy import PureDP, _ledger_file
+from skdpsumm.privacy import PureDP, _ledger
 from skdpsumm.privacy._mechanisms import Cost
 
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
-    connect = _ledger_file._connect
+    connect = _ledger._connect
 
     def fast(name):
         db = connect(name)
         db.execute("PRAGMA synchronous=OFF")
         return db
 
-    monkeypatch.setattr(_ledger_file, "_connect", fast)
+    monkeypatch.setattr(_ledger, "_connect", fast)
 
 
 def filled(path, n_charges=2):
@@ -277,7 +277,7 @@ def test_a_warning_that_is_undone_leaves_a_ledger_that_fits_its_file(live):
 @pytest.mark.parametrize("body", ["[]", "{}", "nonsense", '{"cost": [1]}', "[" * 10_000])
 def test_a_record_that_says_nothing_is_damage(path, live, body):
     digest, _ = live._store.read().records[-1]
-    forged = "INSERT INTO records VALUES (?, ?, ?)", (4, _ledger_file._digest(digest, body), body)
+    forged = "INSERT INTO records VALUES (?, ?, ?)", (4, _ledger._digest(digest, body), body)
     edit(path, forged, "UPDATE meta SET length = length + 1")
     for use in (live.entries, lambda: PrivacyLedger.open(path)):
         refused("entry 4 is none of a ledger", use, error=LedgerDamagedError)

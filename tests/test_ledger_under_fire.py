@@ -24,8 +24,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skdpsumm import BudgetWarning, HistogramSketcher, M2MClassifier
-from skdpsumm.privacy import BudgetExceededError, PrivacyLedger, PureDP, _ledger_file
-from skdpsumm.privacy._ledger_file import Book
+from skdpsumm.privacy import BudgetExceededError, PrivacyLedger, PureDP, _ledger
+from skdpsumm.privacy._ledger import Book
 
 PRICE, CAP = 0.1, 1.0
 X, Y = np.linspace(-1, 1, 24)[:, None], np.arange(24) % 2
@@ -191,12 +191,12 @@ def statements_of_a_charge(path):
     """Return the SQL of one charge, in order."""
     seen, ledger = [], PrivacyLedger.open(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ledger_file, "_connect", traced(seen.append))
+        patch.setattr(_ledger, "_connect", traced(seen.append))
         ledger.charge(PureDP(PRICE))
     return seen
 
 
-def traced(callback, connect=_ledger_file._connect):
+def traced(callback, connect=_ledger._connect):
     def connect_and_trace(name):
         db = connect(name)
         db.set_trace_callback(callback)
@@ -221,7 +221,7 @@ def test_a_process_killed_before_any_statement_of_a_charge(tmp_path):
 
         def work(k=k, calls=calls):
             ledger.check(PureDP(PRICE))
-            _ledger_file._connect = traced(lambda _: kill() if next(calls) == k else None)
+            _ledger._connect = traced(lambda _: kill() if next(calls) == k else None)
             ledger.charge(PureDP(PRICE))
             release(truth)
 
@@ -394,7 +394,7 @@ def test_processes_race_for_creation_and_for_the_cap(tmp_path):
 
 @forks
 def test_a_fork_during_a_charge_of_another_thread_can_charge(tmp_path, monkeypatch):
-    monkeypatch.setattr(_ledger_file, "_TIMEOUT", 3)
+    monkeypatch.setattr(_ledger, "_TIMEOUT", 3)
     ledger, memory = PrivacyLedger(tmp_path / "ledger", epsilon=1), PrivacyLedger(epsilon=1)
     inside = threading.Event()
 

@@ -27,7 +27,6 @@ from skdpsumm import audit, learners, model_selection, moments, privacy, schema,
 from skdpsumm.audit import AuditResult, compare
 from skdpsumm.learners import PolynomialKernel, TDILClassifier
 from skdpsumm.moments import M2MEstimator, Points
-from skdpsumm.moments.learning._target import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP
 from skdpsumm.privacy._compositions import Worst
 from skdpsumm.privacy._fit import PrivateFit
@@ -145,7 +144,6 @@ OBJECTS = {
     "no guarantee": lambda _: PrivacyGuarantee(Unprotected("of a test")),
     "sum of guarantees": lambda _: guarantee() + guarantee(),
     "simulated": lambda _: guarantee(simulated=True),
-    "targeted privacy": lambda _: TargetedPrivacy.of(guarantee()),
     "privacy of a summary": lambda _: curator().privacy,
     "privacy of synthetic rows": lambda _: fitted("synthetic").privacy_,
     "pure": lambda _: PureDP(1.0),

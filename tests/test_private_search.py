@@ -21,9 +21,10 @@ from stub_learners import Stub
 from test_best_of import generating
 
 from skdpsumm import BudgetExceededError, M2MClassifier, PINPClassifier, RFFSketcher, TDILClassifier
-from skdpsumm.model_selection import PrivateSearchCV, _run
-from skdpsumm.model_selection._candidate import Choices, StoppingLaw, plan_runs, stopping
+from skdpsumm.model_selection import PrivateSearchCV, _candidate
+from skdpsumm.model_selection._candidate import Choices, plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, PureDP, _noise
+from skdpsumm.privacy._best_of import StoppingLaw
 
 # Tests of other things set these off, on tables as small as they are.
 FAILS = pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
@@ -60,7 +61,7 @@ def test_draws_have_the_law(law):
 def test_plan_spends_what_it_may(law, epsilon, delta):
     plan = plan_runs(law, epsilon, delta)
     assert epsilon * (1 - 1e-5) < plan.total.epsilon(delta) <= epsilon
-    score = _run.PrivateScore(None, 0.0, 1.0, "add_remove", plan)._noise
+    score = _candidate.PrivateScore(None, 0.0, 1.0, "add_remove", plan)._noise
     assert plan.excess(score.mechanism) <= 1
     larger = GaussianDP(plan.base.mu * 1.001) if delta else PureDP(plan.base.epsilon0 * 1.001)
     assert plan.excess(larger) > 1
@@ -105,7 +106,7 @@ class Constant(Stub):
 
 def scorer(adjacency="add_remove", *, epsilon=1.0, delta=0.0, bounds=(0.0, 1.0), score="accuracy"):
     plan = plan_runs(stopping(0.0, 10), epsilon, delta)
-    return _run.PrivateScore(_run.SCORES[score], *bounds, adjacency, plan)
+    return _candidate.PrivateScore(_candidate.SCORES[score], *bounds, adjacency, plan)
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
@@ -128,7 +129,7 @@ def test_a_rows_score_depends_on_that_row_alone():
     y = (X[:, 0] > 0).astype(int)
     model = LogisticRegression().fit(X, y)
     seen = []
-    score = _run.PrivateScore(
+    score = _candidate.PrivateScore(
         lambda e, x, _: seen.append(x.shape) or e.decision_function(x),
         *(-9.0, 9.0, "add_remove", scorer().plan),
     )

@@ -16,7 +16,7 @@ from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, mmd
 from skdpsumm.privacy import PureDP
 from skdpsumm.summaries import Auction, DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, grid_scores
-from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._parties import run_protocol
 from skdpsumm.summaries._protocol import Bid, CallForBids, HandOver, ProposeRows, Rows, SendBest
 
 pytestmark = [

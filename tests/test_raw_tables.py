@@ -8,7 +8,7 @@ import pytest
 from refusals import refused
 
 from skdpsumm.learners import TDDLClassifier, TDILClassifier
-from skdpsumm.model_selection._run import Table
+from skdpsumm.model_selection._candidate import Table
 from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator
 from skdpsumm.privacy import NoiseWarning
 from skdpsumm.schema import Numeric, PublicVectorizer, TableSchema

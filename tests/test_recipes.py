@@ -20,7 +20,7 @@ from skdpsumm.moments import M2MEstimator
 from skdpsumm.privacy import PrivacyLedger, gdp_mu
 from skdpsumm.sketches import PrivateSketch, SketchUnion
 from skdpsumm.summaries import DataOwner, PrivateMMDSummarizer
-from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._parties import run_protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")

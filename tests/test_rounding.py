@@ -16,13 +16,19 @@ from refusals import refused
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import PINPClassifier, PrivacyLedger, TDDLClassifier, TDILClassifier
-from skdpsumm._linear_systems import power_below
+from skdpsumm._computing import power_below
 from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism, PolynomialKernel
 from skdpsumm.learners.erm import _losses, _problem
-from skdpsumm.learners.erm._feature_space import NORM_ERROR, FeatureSpace, clip_rows
 from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.erm._losses import EpsilonInsensitive, Hinge, Huber, HuberizedHinge, Logistic
-from skdpsumm.learners.erm._problem import Minimizer, Problem, Terms
+from skdpsumm.learners.erm._problem import (
+    NORM_ERROR,
+    FeatureSpace,
+    Minimizer,
+    Problem,
+    Terms,
+    clip_rows,
+)
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise, GaussianPath
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import on_grid

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_info
 from skdpsumm import PINPClassifier, PublicVectorizer, TDILClassifier
 from skdpsumm.features import _feature_maps
 from skdpsumm.learners.erm import _kernel_space
-from skdpsumm.learners.erm._feature_space import FeatureSpace, fitted_alone
+from skdpsumm.learners.erm._problem import FeatureSpace, fitted_alone
 
 ENGINES = ["numpy"] if find_spec("numba") is None else ["numpy", "numba"]
 

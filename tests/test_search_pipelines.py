@@ -21,14 +21,9 @@ from stub_learners import Stub
 from skdpsumm.features import _row_alone
 from skdpsumm.learners import TDILClassifier
 from skdpsumm.model_selection import PrivateSearchCV
-from skdpsumm.model_selection._candidate import (
-    STEPS,
-    PublicRows,
-    PublicSteps,
-    StoppingLaw,
-    TableForm,
-)
+from skdpsumm.model_selection._candidate import STEPS, PublicRows, PublicSteps, TableForm
 from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
+from skdpsumm.privacy._best_of import StoppingLaw
 from skdpsumm.schema import Categorical, Numeric, PublicVectorizer, TableSchema
 from skdpsumm.schema._reading import column_names, validate_table
 

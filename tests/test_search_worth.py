@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from skdpsumm import NoiseWarning, PrivacyLedger, PrivateSearchCV, TDILClassifier
-from skdpsumm.model_selection import _run
-from skdpsumm.model_selection._candidate import StoppingLaw, plan_runs, stopping
+from skdpsumm.model_selection import _candidate
+from skdpsumm.model_selection._candidate import plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
+from skdpsumm.privacy._best_of import StoppingLaw
 from skdpsumm.privacy._compositions import compose
 
 KNOWN = {"classes": [False, True], "norm_bound": 1.0}
@@ -123,7 +124,7 @@ def test_few_rows_are_told_and_many_are_not():
 @pytest.mark.parametrize("n", [40, 2000])
 def test_it_is_said_of_what_was_released_alone(n):
     model = search().fit(*table(n))
-    again = _run.ChoiceNoise.of(
+    again = _candidate.ChoiceNoise.of(
         model._make_score(model._plan(1.0)),
         model.best_sum_,
         3.0,
@@ -146,7 +147,7 @@ def test_the_difference_is_from_above():
         sums = n * rng.uniform(-0.5, 0.5, law.draw(rng)) * rng.choice([1.0, 0.1])
         best = float(np.max(sums + rng.normal(0, score.noise_std, len(sums))))
         facts = {"is_default": False, "epsilon": 1.0, "epsilon_of_fit": 0.5}
-        told = _run.ChoiceNoise.of(score, best, law.mean, **facts)
+        told = _candidate.ChoiceNoise.of(score, best, law.mean, **facts)
         wrong += told.difference < score.told_apart(n)
     assert wrong <= 4
 

@@ -5,7 +5,7 @@ import pytest
 from simulated import simulate
 
 from skdpsumm import M2MEstimator, Points, RACESketcher, RFFSketcher
-from skdpsumm.moments.inferring._regression import MomentRegression, Shift
+from skdpsumm.moments.inferring._points import MomentRegression, Shift
 
 pytestmark = pytest.mark.simulated(0)
 CUTS = np.linspace(0.1, 0.9, 5)

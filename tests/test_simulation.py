@@ -15,8 +15,8 @@ from stub_learners import Stub
 
 from skdpsumm import PINPClassifier, PrivacyGuarantee, PrivateSearchCV, compare
 from skdpsumm.learners import NoisyThreshold, SparseVector, TDDLClassifier, TDILClassifier
-from skdpsumm.model_selection._candidate import StoppingLaw
 from skdpsumm.privacy import PrivacyLeakWarning, PrivacyLedger, PureDP, _noise, simulation
+from skdpsumm.privacy._best_of import StoppingLaw
 from skdpsumm.privacy._noise import current_seed, drawing_from
 from skdpsumm.sketches import HistogramSketcher, RFFSketcher
 

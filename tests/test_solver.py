@@ -10,14 +10,14 @@ import pytest
 from sklearn import config_context
 from sklearn.metrics.pairwise import rbf_kernel
 
-from skdpsumm._linear_systems import UNIT, careful_product, product_error
+from skdpsumm._computing import UNIT
+from skdpsumm._linear_systems import careful_product, product_error
 from skdpsumm.learners.erm import _feature_solver, _kernel_solver, _losses, _newton, _problem
 from skdpsumm.learners.erm._feature_solver import FeatureRows, solve_primal
-from skdpsumm.learners.erm._feature_space import clip_rows
 from skdpsumm.learners.erm._kernel_solver import HalfMatrix, plain_error, solve_dual
 from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.erm._losses import Hinge, Huber, HuberizedHinge, Logistic
-from skdpsumm.learners.erm._problem import equal_shares
+from skdpsumm.learners.erm._problem import clip_rows, equal_shares
 
 MARGIN_LOSSES = [Logistic(), _losses.SoftHinge(2.0), HuberizedHinge(0.5), Hinge()]
 TUBES = [_losses.EpsilonInsensitive(0.1, smoothing) for smoothing in (0.05, 1e-3)]

@@ -7,8 +7,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import PrivacyLedger, TDDLClassifier, TDILClassifier
 from skdpsumm.learners import FunctionalMechanism
-from skdpsumm.learners.erm._feature_space import FeatureSpace, fitted_alone
 from skdpsumm.learners.erm._kernel_space import KernelSpace, SpanSpace
+from skdpsumm.learners.erm._problem import FeatureSpace, fitted_alone
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (300, 3))

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from skdpsumm import AdaptiveSketcher, Numeric, PINPClassifier, PINPRegressor, PrivateSearchCV
 from skdpsumm.features._feature_maps import ExactProduct
 from skdpsumm.learners import GradientDescent, TDDLClassifier, TDILClassifier, TDILRegressor
-from skdpsumm.learners.erm._feature_space import MOST_SOLVED, FeatureSpace
+from skdpsumm.learners.erm._problem import MOST_SOLVED, FeatureSpace
 from skdpsumm.learners.mechanisms._gradient import IntegerRows
 from skdpsumm.schema._reading import NoEstimator, SparseRows, validate_table
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion

@@ -22,7 +22,7 @@ from skdpsumm.schema import Categorical, Numeric, Public, PublicVectorizer, Tabl
 from skdpsumm.schema._reading import read_table
 from skdpsumm.schema._vectorizer import VectorRows, vectorize
 from skdpsumm.summaries import Auction, DataOwner, Propose
-from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._parties import run_protocol
 from skdpsumm.summaries._protocol import NONE_SHARED
 
 pytestmark = [

@@ -15,7 +15,7 @@ from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.summaries import DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, Quotas, exact_search
-from skdpsumm.summaries._owners import draw_tilted, run_protocol, tilted_scores
+from skdpsumm.summaries._parties import draw_tilted, run_protocol, tilted_scores
 from skdpsumm.summaries._protocol import Rows
 
 FEW_OWNERS = pytest.mark.filterwarnings("ignore:Raise max_share_per_owner")

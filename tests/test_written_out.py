@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import RBFSampler
 
 import skdpsumm
-from skdpsumm import AdaptiveSketcher, PINPClassifier, PINPRegressor, PrivacyLedger, SchemaFinder
+from skdpsumm import AdaptiveSketcher, PINPClassifier, PINPRegressor, PrivacyLedger
 from skdpsumm.learners import TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
 from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
@@ -26,11 +26,11 @@ LEARNERS = [TDILClassifier, TDDLClassifier, PINPClassifier]
 LEARNERS += [TDILRegressor, TDDLRegressor, PINPRegressor]
 SKETCHERS = [RFFSketcher, RACESketcher, HistogramSketcher, SketchUnion, AdaptiveSketcher]
 MODELS = [M2MEstimator, M2MClassifier, M2MRegressor]
-WRITTEN_OUT = [*LEARNERS, *SKETCHERS, *MODELS, SchemaFinder]
 EVERY = [getattr(skdpsumm, name) for name in skdpsumm.__all__]
 ESTIMATORS = [one for one in EVERY if isinstance(one, type) and issubclass(one, BaseEstimator)]
 # Parameters that mean something else in another family.
 OWN_MEANING = {"kernel", "loss", "n_bins", "regularization", "target", "weights", "gamma"}
+OWN_MEANING |= {"estimator", "n_select", "n_components", "n_synthetic"}
 ENTRY = re.compile(r"(?m)^(\w+) : .*\n((?:    .*\n|\n(?=    ))*)")
 SECTION = re.compile(r"(?m)^(\w[\w ]*)\n-+\n")
 
@@ -52,13 +52,37 @@ def parameters(kind):
     return list(inspect.signature(kind).parameters.values())
 
 
-@pytest.mark.parametrize("kind", WRITTEN_OUT)
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_constructors_stand_in_the_source_and_not_behind_keyword_arguments(kind):
     source = inspect.getsource(kind.__init__)  # which raises for those that are generated
     assert all(f"self.{one.name} = {one.name}" in source for one in parameters(kind))
 
 
-@pytest.mark.parametrize("kind", WRITTEN_OUT)
+def public_functions():
+    """Yield the functions and methods of the public face that are ours, with their names."""
+    for name, one in zip(skdpsumm.__all__, EVERY, strict=True):
+        members = {"": one} if inspect.isfunction(one) else {}
+        if isinstance(one, type):
+            members = {m: inspect.getattr_static(one, m) for m in dir(one) if m[0] != "_"}
+            members["__init__"] = one.__init__
+        for member, function in members.items():
+            function = getattr(function, "__func__", getattr(function, "fget", function))
+            function = inspect.unwrap(function) if callable(function) else None
+            if inspect.isfunction(function) and function.__module__.startswith("skdpsumm"):
+                yield f"{name}.{member}", function
+
+
+def test_the_public_face_is_typed():
+    functions = dict(public_functions())
+    assert len(functions) > 300
+    for name, function in functions.items():
+        wanted = {*inspect.signature(function).parameters, "return"} - {"self", "cls"}
+        if name.endswith("__init__"):
+            wanted -= {"return"}
+        assert wanted <= {*function.__annotations__}, name
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_docstrings_have_all_parameters_in_the_order_of_the_constructor(kind):
     assert list(entries(kind)) == [one.name for one in parameters(kind)]
     assert next(iter(sections(kind))) == "Parameters"
@@ -98,7 +122,7 @@ def shared(kinds):
 
 
 def test_a_parameter_that_several_estimators_share_is_described_alike():
-    everywhere = shared(WRITTEN_OUT)
+    everywhere = shared(ESTIMATORS)
     assert {"schema", "epsilon", "ledger", "random_state", "classes"} <= set(everywhere)
     unlike = {n: said for n, said in everywhere.items() if len(said) > 1 and n not in OWN_MEANING}
     assert not unlike

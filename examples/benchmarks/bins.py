@@ -1,7 +1,7 @@
 """How `AdaptiveSketcher` finds bins: its settings, compared on three generated tables.
 
     python examples/benchmarks/bins.py [--tables bank smooth tails] [--epsilons 1] [--seeds 3]
-        [--set _cells.N_EVEN=16 _bins._CHANGE=1.5 _steps._FOR_LEVEL=0.03]
+        [--set _columns.N_EVEN=16 _adaptive._CHANGE=1.5 _adaptive._FOR_LEVEL=0.03]
 
 The tables are those on which the settings were chosen. `unseen.py` has ten others, on which nobody
 chose anything.
@@ -25,8 +25,7 @@ Prints for each table and epsilon, as means of the seeds: the total variation of
 (tv1) and of 24 pairs (tv2) at round cuts, that of 24 pairs at cuts on ranks, which nobody chose (q;
 the numbers at 10, 25, 50, 75 and 90 per cent), the mean error of means (relative), and the AUC of
 logistic regression with the label named (auc). Noise has fixed seeds. ``--set`` sets constants of
-``skdpsumm.schema._cells``, ``skdpsumm.sketches._steps`` or ``skdpsumm.sketches._steps`` first. Some
-20 CPU seconds a seed.
+``skdpsumm.schema._columns`` or ``skdpsumm.sketches._adaptive`` first. Some 20 CPU seconds a seed.
 """
 
 import argparse
@@ -44,9 +43,7 @@ from skdpsumm import M2MClassifier, M2MEstimator, Numeric, TableSchema, simulati
 
 N_ROWS = 30_000
 RANKS = [0.1, 0.25, 0.5, 0.75, 0.9]
-MODULES = {"_cells": "skdpsumm.schema._cells"} | {
-    name: f"skdpsumm.sketches.{name}" for name in ("_bins", "_steps")
-}
+MODULES = {"_columns": "skdpsumm.schema._columns", "_adaptive": "skdpsumm.sketches._adaptive"}
 
 
 def together(rng, n_columns, strength):

@@ -63,8 +63,7 @@ from itertools import combinations
 import numpy as np
 
 from skdpsumm.privacy import gdp_mu
-from skdpsumm.sketches._graphical import GraphicalModel
-from skdpsumm.sketches._residuals import Marginal
+from skdpsumm.sketches._graphical import GraphicalModel, Marginal
 
 N_BINS = 16
 

@@ -40,7 +40,7 @@ from skdpsumm import (
     simulation,
     uniform_selection,
 )
-from skdpsumm.moments.learning._target import TargetEmbedding
+from skdpsumm.summaries._synthetic_rows import TargetEmbedding
 
 N_SELECT = 500
 ACS = census_schema()

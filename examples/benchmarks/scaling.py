@@ -29,7 +29,7 @@ import dask.array as da
 import numpy as np
 import psutil
 
-from skdpsumm import RFFSketcher, _dask
+from skdpsumm import RFFSketcher
 from skdpsumm.features import _feature_maps as _engine
 from skdpsumm.sketches import _partitions
 
@@ -180,13 +180,15 @@ def constants(n_chunks=1000):
     """Print what an extrapolation needs: bytes that travel, and what a task costs beside sums."""
     seen = []
 
+    compute = _partitions.compute
+
     def computing(tasks):
         seen.append(dict(tasks[0].dask))
-        return _dask.compute(tasks)
+        return compute(tasks)
 
     _partitions.compute = computing
     sketch = fit(n_chunks, 1).feature_map_
-    _partitions.compute = _dask.compute
+    _partitions.compute = compute
     part = _partitions._Part(np.zeros(sketch.n_features, np.int64), 1)
     print(f"answer of a partition, 200 features: {len(pickle.dumps(part)):,} bytes")
     plan = next(task for key, task in seen[0].items() if str(key).startswith("shared"))

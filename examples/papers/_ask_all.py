@@ -6,7 +6,6 @@ Every owner sends its best rows in every round, and each round's release is char
 from __future__ import annotations
 
 import math
-from dataclasses import field
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from skdpsumm._sklearn import Interval
 from skdpsumm.privacy import PureDP
-from skdpsumm.privacy._fit import estimator
 from skdpsumm.privacy._noise import Block, IntegerNoise
 from skdpsumm.summaries import Curator
 from skdpsumm.summaries._mmd import Embedding, grid_scores
@@ -29,7 +27,6 @@ from skdpsumm.summaries._protocol import (
 )
 
 
-@estimator
 class AskAll(Protocol):
     """R rounds; in each, every owner sends its best b = p / R rows in the posted direction.
 
@@ -78,7 +75,9 @@ class AskAll(Protocol):
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
     }
 
-    n_rounds: int = field(default=10, kw_only=False)
+    def __init__(self, n_rounds=10, *, n_target=None, shares=None, max_share_per_owner=None):
+        super().__init__(n_target=n_target, shares=shares, max_share_per_owner=max_share_per_owner)
+        self.n_rounds = n_rounds
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         target = self.plan_target(embedding, terms)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -26,7 +25,6 @@ from skdpsumm.learners.erm._problem import Minimizer
 from skdpsumm.learners.mechanisms._answers_at_points import ExponentialPlan, LaplacePlan
 from skdpsumm.learners.mechanisms._public_hypothesis import NoisyThresholdPlan
 from skdpsumm.privacy import PureDP
-from skdpsumm.privacy._fit import estimator
 from skdpsumm.privacy._mechanisms import ZeroConcentratedDP
 from skdpsumm.privacy._noise import secret_generator
 from skdpsumm.privacy._threshold import ThresholdDP
@@ -297,7 +295,6 @@ class PrintedMean(TargetMean):
         return means * self.embedding.scale
 
 
-@estimator
 class PrintedAuction(Auction):
     """The auction with the paper's numbers, whose true cost `privacy_` states; it ignores epsilon.
 
@@ -311,7 +308,9 @@ class PrintedAuction(Auction):
         it chooses rows far from the target. "corrected" is that of `Auction`.
     """
 
-    bid: Any = "printed"
+    def __init__(self, X_seed=None, *, bid="printed", n_target=None, max_share_per_owner=None):
+        super().__init__(X_seed, n_target=n_target, max_share_per_owner=max_share_per_owner)
+        self.bid = bid
 
     def is_nominal(self):
         return False

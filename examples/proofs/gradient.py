@@ -86,9 +86,8 @@ import math
 import numpy as np
 from _checks import Checks
 
-from skdpsumm.learners.erm._feature_space import FeatureSpace
 from skdpsumm.learners.erm._losses import HuberizedHinge
-from skdpsumm.learners.erm._problem import Problem, Terms
+from skdpsumm.learners.erm._problem import FeatureSpace, Problem, Terms
 from skdpsumm.learners.mechanisms._gradient import _COUNT_GRID as COUNT_GRID
 from skdpsumm.learners.mechanisms._gradient import GradientPlan, IntegerRows
 from skdpsumm.privacy._mechanisms import GaussianDP, gdp_delta

@@ -94,7 +94,7 @@ import numpy as np
 from _checks import Checks, both_ways
 from scipy.special import ndtr
 
-from skdpsumm.model_selection._candidate import StoppingLaw
+from skdpsumm.privacy._best_of import StoppingLaw
 from skdpsumm.privacy._mechanisms import GaussianDP, PureDP
 
 LAWS = {"logarithmic": StoppingLaw(0.0, 10), "geometric": StoppingLaw(1.0, 10)}

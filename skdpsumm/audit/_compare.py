@@ -47,7 +47,7 @@ from ..features._row_alone import map_rows
 from ..moments import M2MClassifier, M2MEstimator
 from ..moments.asking._weighted import Axis
 from ..privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
-from ..privacy._fit import PrivateFit, estimator
+from ..privacy._fit import PrivateFit
 from ..privacy._noise import MOST_LIFTED, TOO_LARGE, Block, IntegerNoise
 from ..schema._columns import read_cells
 from ..schema._groups import Groups
@@ -185,7 +185,7 @@ def compare(
         A column of two classes, which an `M2MClassifier` predicts that is trained from the release.
         Rows that differ are scored one by one, some two thousand a second, so that no row moves the
         score of another. None asks for no AUC.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where the comparison is charged, once. None counts nothing, as only you know the cap.
 
     Returns
@@ -259,7 +259,6 @@ class _Draft:
     noise_seed: int | None
 
 
-@estimator
 class _Comparer(PrivateFit, BaseEstimator):
     """What `compare` does: a private fit, with the order of all steps that these have."""
 
@@ -269,9 +268,26 @@ class _Comparer(PrivateFit, BaseEstimator):
         **dict.fromkeys(("release", "bins", "target"), "no_validation"),
     }
 
-    release: Any = None
-    bins: Any = 10
-    target: int | str | None = None
+    def __init__(
+        self,
+        *,
+        release: Any,
+        bins: Any = 10,
+        target: int | str | None,
+        epsilon: float,
+        delta: float = 1e-6,
+        adjacency: str,
+        max_rows_per_group: int | str | None,
+        ledger: PrivacyLedger | None = None,
+    ):
+        self.release = release
+        self.bins = bins
+        self.target = target
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.ledger = ledger
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

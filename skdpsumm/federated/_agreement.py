@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from .._sklearn import check_params
-from ..schema._files import read_toml
-from ..schema._schema import TableSchema, as_schema, first_difference
+from ..schema._schema import TableSchema, as_schema, first_difference, read_toml
 from ..sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from ..sketches._private_sketch import packed
 from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher
-from ..summaries._curator import shares_of
 from ..summaries._mmd import Embedding
+from ..summaries._parties import shares_of
 from ..summaries._protocol import ProposeRows, Terms
 from ..summaries._sketch_summarizer import prepared
 from ._envelope import check_public

@@ -106,7 +106,7 @@ def new(given: Namespace) -> int:
 
 def _new_owner(folder: Path, given: Namespace) -> str:
     from ..privacy import PrivacyLedger
-    from ._grants import Grants
+    from ._files import Grants
 
     text = _template("owner.toml").format(name=folder.name, max_rows=given.max_rows)
     Grants.make(folder / "grants")

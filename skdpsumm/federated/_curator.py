@@ -29,11 +29,10 @@ from ..sketches._private_sketch import read_octets
 from ..summaries import Curator
 from ..summaries._protocol import COSTS_NOTHING
 from ..summaries._sketch_summarizer import claim_of_sum
-from . import _wire
+from . import _files, _wire
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys, Letter, seal, unseal
-from ._files import BYTES_OF_RECORDS, Settings, check_space, make_folder, printable, write_file
-from ._grants import Refusal
+from ._files import Refusal, printable
 from ._table import check_table, read_table, to_arrow, vectors_of
 
 GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
@@ -182,7 +181,7 @@ class FederatedRun:
         summary.parquet has the rows with their labels, summary.npz whose each is, and which of
         theirs.
         """
-        folder = make_folder(folder)
+        folder = _files.make_folder(folder)
         if self.curator is not None:
             chosen = self.curator.chosen  # may be none
             np.savez_compressed(
@@ -194,7 +193,7 @@ class FederatedRun:
         if self.sketch is not None:
             self.sketch.save(folder / "merged.sketch")
         # It is the last of all: a report that is there is complete.
-        write_file(folder / "report.json", json.dumps(self.report(), indent=2) + "\n")
+        _files.write_file(folder / "report.json", json.dumps(self.report(), indent=2) + "\n")
 
     # ---- one question to many nodes
 
@@ -310,7 +309,7 @@ class FederatedRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CuratorSite(Settings):
+class CuratorSite(_files.Settings):
     """What the curator has on the machine of the SuperLink. Holds private data.
 
     Parameters
@@ -360,7 +359,7 @@ class CuratorSite(Settings):
         size = 0 if ours.sketch is None else ours.bytes_of_sketch  # a sum of sketches is no longer
         if ours.rows is not None:
             size += sum(_wire.room_of_answer(ours, "ask", owner) for owner in ours.owners)
-        check_space(make_folder(self.result), size + BYTES_OF_RECORDS)
+        _files.check_space(_files.make_folder(self.result), size + _files.BYTES_OF_RECORDS)
 
     def run(self, grid: Grid, run_id: int, ticket: str) -> None:
         """Carry a run out, and save its result, of which the logs of Flower are told nothing.
@@ -373,7 +372,7 @@ class CuratorSite(Settings):
         folder = self.result / str(run_id)
         try:
             (self.tickets / hashlib.sha256(ticket.encode()).hexdigest()).unlink()
-            make_folder(folder, new=True)  # no run is done twice
+            _files.make_folder(folder, new=True)  # no run is done twice
         except OSError:
             raise RuntimeError("Start the run with the curator's command `run`.") from None
         path = folder / "output.txt"
@@ -381,11 +380,11 @@ class CuratorSite(Settings):
             with path.open("x") as out, redirect_stdout(out), redirect_stderr(out):
                 self._run(grid, run_id).save(folder)
         except BaseException as error:
-            write_file(folder / "error.txt", traceback.format_exc())
+            _files.write_file(folder / "error.txt", traceback.format_exc())
             # The texts of other errors may hold values of the target.
             is_told = isinstance(error, Refusal | BudgetExceededError)
             report = {"error": str(error) if is_told else GENERIC}
-            write_file(folder / "report.json", json.dumps(report))
+            _files.write_file(folder / "report.json", json.dumps(report))
             raise RuntimeError(GENERIC) from None
 
     def _run(self, grid: Grid, run_id: int) -> FederatedRun:

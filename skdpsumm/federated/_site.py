@@ -22,7 +22,7 @@ from ..summaries import DataOwner
 from . import _files
 from ._agreement import CURATOR, Agreement
 from ._envelope import EnvelopeError, Keys, Letter, counter_of, seal, sealed_size, unseal
-from ._grants import GENERIC, Grants, Refusal
+from ._files import GENERIC, Grants, Refusal
 from ._table import cells_of, check_table, read_table, vectors_of
 from ._wire import decode, describe, encode, message_of, room_of_answer, room_of_question
 

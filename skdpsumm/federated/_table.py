@@ -23,7 +23,7 @@ from ..schema._columns import Categorical, Column, Date, Numeric
 from ..schema._reading import Table, cells_as_objects, read_column
 from ..schema._schema import TableSchema
 from ..schema._vectorizer import vectorize
-from ._grants import Refusal
+from ._files import Refusal
 
 # What stands for a missing cell in a CSV file, in any case, unless it is a category.
 _ABSENT = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")

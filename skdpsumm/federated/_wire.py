@@ -14,7 +14,7 @@ from .._bounded import read_json
 from ..sketches._private_sketch import arrays_of, checked, packed
 from ..summaries._protocol import ProposeRows, Rows
 from ._agreement import Agreement
-from ._grants import Refusal
+from ._files import Refusal
 from ._table import check_codes
 
 _SEALED = "sealed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import warn_caller
 from ..privacy import NoiseWarning
 from ..schema._reading import Public, unwrap
-from ._base import BaseKernelLearner
-from ._targets import ClassifierTarget, RegressorTarget
+from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 from .mechanisms._answers import FrozenAnswers
 from .mechanisms._functional import PathAnswers
 
@@ -39,7 +39,7 @@ class BasePINP(BaseKernelLearner):
     _kind = "PINP"
     _draws_landmarks = False
 
-    def query(self, X):
+    def query(self, X: Any) -> PINPAnswer:
         """Return the released scores of each row, and which of them are fresh.
 
         Parameters
@@ -209,7 +209,7 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -369,7 +369,7 @@ class PINPRegressor(BasePINP, RegressorTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.

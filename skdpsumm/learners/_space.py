@@ -25,9 +25,8 @@ from ..schema._vectorizer import (
     vectorize,
     vectorize_sparse,
 )
-from .erm._feature_space import FeatureSpace, fitted_alone
 from .erm._kernel_space import KernelSpace, PolynomialKernel
-from .erm._problem import Space, check_radius, factor_jitter
+from .erm._problem import FeatureSpace, Space, check_radius, factor_jitter, fitted_alone
 
 # The part that learners take of the gamma of sketches. Measured with TDDL and landmarks: without
 # noise half of it had an AUC of 0.886 on Adult, where all of it had 0.866 (0.843 and 0.821 on ACS,

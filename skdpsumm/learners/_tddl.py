@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from ._base import BaseKernelLearner
-from ._targets import ClassifierTarget, RegressorTarget
+from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 
 
 class BaseTDDL(BaseKernelLearner):
@@ -161,7 +160,7 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -319,7 +318,7 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._targets import ClassifierTarget, RegressorTarget
+from ._base import ClassifierTarget, RegressorTarget
 
 
 class TDILClassifier(ClassifierTarget):
@@ -113,7 +113,7 @@ class TDILClassifier(ClassifierTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -273,7 +273,7 @@ class TDILRegressor(RegressorTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.

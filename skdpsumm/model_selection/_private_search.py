@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from .._delegation import DelegatingMixin, inner_has, inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import BudgetExceededError, NoiseWarning, PrivacyGuarantee, PrivacyLedger
 from ..privacy._best_of import StoppingLaw
-from ..privacy._fit import PrivateFit, estimator
+from ..privacy._fit import PrivateFit
 from ..privacy._noise import derived_seed, load_noise, secret_generator
 from ..schema._columns import known_classes, public_interval
 from ..schema._groups import Groups
@@ -40,21 +40,28 @@ from ..schema._reading import (
 )
 from ._candidate import (
     ETAS,
+    SCORES,
+    ChoiceNoise,
     Choices,
     Leaf,
+    PrivateScore,
     PublicRows,
     Rehearsal,
+    Result,
     RunPlan,
+    Table,
     TableForm,
     alike,
     check_steps,
+    groups_held_out,
+    labels_of,
     last_step,
     plan_runs,
+    run,
     schemas_of,
     set_claim,
     stopping,
 )
-from ._run import SCORES, ChoiceNoise, PrivateScore, Result, Table, groups_held_out, labels_of, run
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,7 +80,6 @@ class _Draft:
         return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
 
-@estimator
 class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstimator):
     """Choose the parameters of a private learner, for one budget in all.
 
@@ -100,19 +106,13 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     param_distributions : dict or list of dicts
         What to try, as in `RandomizedSearchCV`: lists, or distributions with `rvs`. All candidates
         have one `schema`. Every trial draws anew, so the same candidate can come twice.
-    epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of the whole search. The defaults are those of the learners, so that a search
-        promises what one fit does. ``delta=0`` needs mechanisms that are pure. ``epsilon=np.inf``
-        adds no noise, and draws from `random_state` alone.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: by one row more or less, or by other values in one row
-        (with `max_rows_per_group`: by one group). The default is that of the learners.
-    max_rows_per_group : int, "average" or None, default=None
-        None protects single rows, which is right if nobody has several. Otherwise `fit` takes
-        `groups`, and protects groups of rows, usually all rows of one person. An int k keeps k rows
-        of each group, chosen once by secret coins. "average" counts each group once: its score is
-        the mean of its rows' scores. Set it on the search alone, which sets it on the learner.
-        Learners and mechanisms without a proof for groups are refused.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. It is the guarantee of the whole
+        search. The default is that of the learners, so that a search promises what one fit does.
+        ``epsilon=np.inf`` adds no noise, and draws from `random_state` alone.
+    delta : float, default=1e-6
+        The delta of the guarantee. The default is that of the learners. 0 needs mechanisms that are
+        pure.
     expected_trials : float, default=10
         E[K], how many candidates are tried on average. It must be above 1. With the default
         `distribution`, more trials cost little privacy and much time: the default of 10 takes about
@@ -133,12 +133,23 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     holdout : float, default=0.25
         Chance of each row to be held out for the score. With `groups`, of each whole group. The
         default is that of `train_test_split`.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` they differ by one group. The default is that of the learners.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. None protects single rows, which is right if nobody has several. Otherwise `fit`
+        protects groups of rows, usually all rows of one person. An int k keeps k rows of each
+        group, chosen once by secret coins. "average" counts each group once: its score is the mean
+        of its rows' scores. Set it on the search alone, which sets it on the learner. Learners and
+        mechanisms without a proof for groups are refused.
     random_state : int, RandomState or None, default=None
-        Public randomness: seeds of candidates that have none, the same in all trials. It decides
-        neither K nor what is tried. None, as in scikit-learn, differs from search to search.
-    ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` makes one charge for the whole search. None counts nothing: you then add up
-        your releases yourself.
+        Public randomness: it does not touch the noise. It is for seeds of candidates that have
+        none, the same in all trials. It decides neither K nor what is tried. None, as in
+        scikit-learn, differs from search to search.
+    ledger : PrivacyLedger, default=None
+        Where `fit` charges its cost. That is one charge for the whole search. None counts nothing:
+        you then add up your releases yourself.
 
     Attributes
     ----------
@@ -265,15 +276,38 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         **PrivateFit._parameter_constraints,
     }
 
-    estimator: Any = field(kw_only=False)
-    param_distributions: Any = field(kw_only=False)
-    expected_trials: int = 10
-    distribution: Any = "logarithmic"
-    scoring: Any = None
-    score_bounds: Any = None
-    holdout: float = 0.25
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: dict[str, Any] | list[dict[str, Any]],
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        expected_trials: int = 10,
+        distribution: float | str = "logarithmic",
+        scoring: str | Callable[..., float] | None = None,
+        score_bounds: tuple[float, float] | None = None,
+        holdout: float = 0.25,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        ledger: PrivacyLedger | None = None,
+    ):
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.epsilon = epsilon
+        self.delta = delta
+        self.expected_trials = expected_trials
+        self.distribution = distribution
+        self.scoring = scoring
+        self.score_bounds = score_bounds
+        self.holdout = holdout
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.random_state = random_state
+        self.ledger = ledger
 
-    def fit(self, X, y, *, X_public=None, groups=None):
+    def fit(self, X: Any, y: Any, *, X_public: Any = None, groups: Any = None) -> Self:
         """Search, and release the best candidate.
 
         Parameters
@@ -536,7 +570,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     # ---- the result
 
     @available_if(inner_has("score"))
-    def score(self, X, y):
+    def score(self, X: Any, y: Any) -> float:
         """Return the best estimator's own score on X and y: exact, no private release."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(self._inner_input(X), y)

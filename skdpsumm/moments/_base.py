@@ -21,12 +21,10 @@ from ..privacy._noise import current_seed
 from ..schema._columns import Categorical, Column, Date, Numeric
 from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher
-from ..sketches._sketchers import BaseSketcher
-from ..sketches._steps import check_possible
-from ..sketches._union import with_schema
+from ..sketches._adaptive import check_possible
+from ..sketches._sketchers import BaseSketcher, with_schema
 from ._numbers import LARGEST_BOUND
-from .inferring._points import Points
-from .inferring._regression import check_solvable
+from .inferring._points import Points, check_solvable
 from .plausible._plausible import PlausibleTables
 
 # Parameters of the budget. They are those of the default sketcher; `release` has its own.

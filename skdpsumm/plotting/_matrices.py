@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._linear_systems import TINY
+from .._computing import TINY
 from ..moments import Estimate, M2MEstimator
 from ._base import TableDisplay, digits, labels_of_numbers, name_ticks, names_of, of_level
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..features._histogram import HistogramMap
 from ..sketches import PrivateSketch
-from ..sketches._steps import MEAN_NOISE
+from ..sketches._adaptive import MEAN_NOISE
 from ._base import LINE_STYLES, Display
 
 # Widths in points of the lines between two independent columns, and between two that are one.

@@ -11,13 +11,11 @@ private value.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -26,12 +24,10 @@ from .._computing import warn_caller
 from .._html import ListedMixin, cut
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ._guarantee import PrivacyGuarantee
-from ._ledger_file import Book, now
-from ._mechanisms import Cost, Mechanism
+from ._mechanisms import Mechanism
 from ._noise import current_seed, load_noise, nominal_mechanism, secret_key
-from ._warnings import BudgetWarning, PrivacyLeakWarning
+from ._warnings import PrivacyLeakWarning
 
-T = TypeVar("T")
 # The attributes of a fit that a picture shows of an object that holds private data.
 _PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
 # How the description of a column that `SchemaFinder` has found begins.
@@ -40,7 +36,7 @@ FOUND = "found privately"
 _LONGEST_FOUND = 200
 _NOT_FITTED = "no scaler or other step that prepared the columns was fitted to private rows"
 # True while the library itself clones, to fit once what the user gave it.
-_own_clones = ContextVar("own clones", default=False)
+OWN_CLONES = ContextVar("own clones", default=False)
 # The attributes that scikit-learn sets when it validates a table.
 _COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
@@ -98,23 +94,6 @@ def warn_of_seed() -> None:
     )
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
-def estimator(cls: type[T]) -> type[T]:
-    """Write the constructor of an estimator from its annotated parameters, inherited ones included.
-
-    scikit-learn's constructors take parameters by name, store them as they are and do nothing else,
-    which is what a dataclass does. So a parameter that many estimators share stands once, with its
-    default. The principal argument may come by position: ``field(default=..., kw_only=False)``.
-    """
-    made = dataclass(kw_only=True, eq=False, repr=False)(cls)
-    # Not on the class, where a constructor that forgets ``super().__init__`` would find a default
-    # epsilon and no ledger.
-    for parameter in fields(made):  # type: ignore[arg-type]
-        if parameter.name in vars(made):
-            delattr(made, parameter.name)
-    return made
-
-
 class PrivacyReprMixin(ListedMixin):
     """A repr that tells of private data, and of the noise; goes before `BaseEstimator`.
 
@@ -136,7 +115,6 @@ class PrivacyReprMixin(ListedMixin):
         return shown
 
 
-@estimator
 class PrivateFit(PrivacyReprMixin):
     """An estimator whose `fit` is one release; goes before `BaseEstimator`.
 
@@ -153,7 +131,7 @@ class PrivateFit(PrivacyReprMixin):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
@@ -172,12 +150,12 @@ class PrivateFit(PrivacyReprMixin):
         "ledger": [None, HasMethods(["check", "charge"])],
     }
 
-    epsilon: float = 1.0
-    delta: float = 1e-6
-    adjacency: str = "add_remove"
-    max_rows_per_group: Any = None
-    random_state: Any = None
-    ledger: Any = None
+    epsilon: float
+    delta: float
+    adjacency: str
+    max_rows_per_group: Any
+    random_state: Any
+    ledger: Any
 
     # Labels of groups reach a fit behind a Pipeline or a search without being asked for.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
@@ -397,68 +375,8 @@ def check_groups(name: str, limit: Any, groups: Any, labels: str = "groups") -> 
 
 def own_clone(estimator: Any) -> Any:
     """Return a clone that is no trial of a search, and starts no count."""
-    token = _own_clones.set(True)
+    token = OWN_CLONES.set(True)
     try:
         return clone(estimator)
     finally:
-        _own_clones.reset(token)
-
-
-class CloneWatch:
-    """Counts the charges since a ledger's estimators were first cloned, and warns at the second.
-
-    An estimator cannot be told from its clones in another process, so charges count as those of
-    one where data set and label are the same.
-
-    Parameters
-    ----------
-    since : str, default=None
-        When an estimator that holds the ledger was first cloned; None for never.
-    is_copy : bool, default=False
-        Whether the ledger came out of a pickle, as in the workers of a search. A copy warns at
-        the second charge of all only; the ledger that it is a copy of also at its own first one
-        after that, which is the refit, when the sum is complete.
-    """
-
-    def __init__(self, since: str | None = None, *, is_copy: bool = False):
-        self.since, self._is_copy = since, is_copy
-        self._told: set[tuple[str, str]] = set()
-
-    def note_clone(self) -> None:
-        """Start to count, unless this was done."""
-        if not _own_clones.get():
-            self.since = self.since or now()
-
-    def watch(
-        self, book: Book, dataset: str, label: str, cost: Cost, epsilon_of: Callable[[Cost], float]
-    ) -> None:
-        """Warn if the charge just written is the second of a search.
-
-        Parameters
-        ----------
-        book : Book
-            In the transaction of the charge, which a warning that is made an error takes back.
-        dataset, label : str
-        cost : Cost
-            Of the charge.
-        epsilon_of : callable
-            Epsilon of a cost, at the cap's delta.
-        """
-        if self.since is None or (dataset, label) in self._told:
-            return
-        count, paid = book.paid_since(self.since, dataset, label)
-        if count < 2 or (self._is_copy and count > 2):
-            return
-        self._told.add((dataset, label))
-        # A few candidates by a few folds are ten fits, and many are a hundred.
-        many = {n: epsilon_of(Cost(*(n * part for part in cost))) for n in (10, 100)}
-        prices = [f"{n} such fits cost epsilon={epsilon:.4g}" for n, epsilon in many.items()]
-        warnings.warn(
-            "Search with PrivateSearchCV, which has one price, or on public data: any other search "
-            "or cross-validation charges every fit in full, one for each candidate and fold and "
-            f"one to refit. So far, {count} fits by clones of one estimator "
-            f"({label or 'without a label'}) cost epsilon={epsilon_of(paid):.4g} of data set "
-            f"{dataset!r}; {', '.join(prices)}.",
-            BudgetWarning,
-            stacklevel=4,
-        )
+        OWN_CLONES.reset(token)

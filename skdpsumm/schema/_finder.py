@@ -183,7 +183,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         most k rows of each group, chosen by secret coins. Each group then counts once for each of
         its values, and the noise is sqrt(k) times (Laplace: k times) as large. None, the default,
         protects one row of X, which is enough where each person has one row. The value is public.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them. Let a fit that looks for categories be the first

@@ -1,23 +1,29 @@
-"""One public description of a table, which every estimator reads its rows through."""
+"""One public description of a table, which every estimator reads its rows through.
+
+It is also written down here: in the header of a sketch, in a TOML file, and as a first draft.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import date
 from functools import cached_property, reduce
 from numbers import Integral, Number
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bounded import MOST_CHARACTERS, check_nested
+from .._bounded import MOST_CHARACTERS, check_nested, parse_toml
 from .._html import MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
-from . import _files
 from ._columns import (
     Categorical,
     Column,
@@ -27,17 +33,23 @@ from ._columns import (
     check_text,
     is_range,
     read_cells,
+    short_number,
     told,
 )
 from ._reading import (
     AS_WORDS,
     TWO_NAMES,
+    CellError,
     SparseRows,
     Table,
     check_some_rows,
     column_names,
+    exact_dates,
     exact_numbers,
+    finite_numbers,
+    is_missing,
     listed_columns,
+    plain_labels,
     read_table,
 )
 
@@ -51,6 +63,8 @@ _NEVER = "never"
 # Combinations of values that no row has, each in the order of the columns: of numbers a closed
 # range (low, high), of categories their codes. Missing cells are in none.
 Combination: TypeAlias = tuple[tuple[int, tuple[Any, ...]], ...]
+# Different words that a draft lists, at most: more are names or free text.
+_MOST_GUESSED = 1000
 # A file could list as many as it likes.
 _MOST_COMBINATIONS = 4096
 # Cells of the columns of a combination, at most: a model holds no more, and could not use it.
@@ -633,10 +647,9 @@ class TableSchema:
         parts = [] if self.extra_columns == "refuse" else [f'{_EXTRA} = "{self.extra_columns}"\n']
         for key, column in zip(self, self.columns, strict=True):
             title = f"[{_ALL}]" if self.is_for_all else "[[columns]]"
-            title = title if self.names is None else f"[columns.{_files.toml_key(key)}]"
-            parts.append("\n".join([title, *_files.toml_lines(column.state())]) + "\n")
-        for one in self.impossible:
-            parts.append("\n".join([f"[[{_NEVER}]]", *_files.toml_lines(self._never(one))]) + "\n")
+            title = title if self.names is None else f"[columns.{_toml_key(key)}]"
+            parts.append(_toml_table(title, column.state()))
+        parts += [_toml_table(f"[[{_NEVER}]]", self._never(one)) for one in self.impossible]
         return "\n".join(parts)
 
     @classmethod
@@ -654,7 +667,7 @@ class TableSchema:
             If entries are unknown or do not describe a column. The message names them. Also if the
             file is not in UTF-8, has more than 1,048,576 characters, or nests tables too deeply.
         """
-        tables = _files.read_toml(path)
+        tables = read_toml(path)
         try:
             return cls.from_tables(tables)
         except ValueError as error:
@@ -672,22 +685,17 @@ class TableSchema:
                 f"{sorted(tables)}."
             )
         ((kind, given),) = tables.items()
-        columns: Any
         if kind == _ALL:
-            columns = _files.from_table(_ALL, given)
-        elif isinstance(given, dict):
-            columns = {name: _files.from_table(name, table) for name, table in given.items()}
-        elif isinstance(given, list) and all(isinstance(table, dict) for table in given):
-            rest = [{k: v for k, v in table.items() if k != "name"} for table in given]
-            names = [table.get("name") for table in given]
-            is_named = any(name is not None for name in names)
-            if is_named and not _are_names(names):
-                raise ValueError("Each column must have a name of its own, or none of them any.")
-            columns = list(map(_files.from_table, names if is_named else range(len(rest)), rest))
-            columns = _by_name(names if is_named else None, columns)
+            known = cls(_described("all columns", given, _of_table), extra_columns=extra)
         else:
-            raise ValueError("columns of a schema must be tables, one for each column.")
-        known = cls(columns, extra_columns=extra)
+            pairs = _named_tables(given)
+            names = [name for name, _ in pairs]
+            columns = [
+                _described(j if name is None else name, table, _of_table)
+                for j, (name, table) in enumerate(pairs)
+            ]
+            is_named = names != [None] * len(names)
+            known = cls(_by_name(names if is_named else None, columns), extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
         if known.names is None:  # a file has words for the positions of columns, one for each
@@ -700,7 +708,7 @@ class TableSchema:
         """Return a draft from PUBLIC rows. It holds guesses: correct them before you use it.
 
         Never give it private rows: their extremes and rare values would become public. `save` the
-        draft, and review the file. The `description` of each column says what was guessed.
+        draft, and review the file. The `description` of each column says that it is a guess.
 
         Parameters
         ----------
@@ -730,10 +738,13 @@ class TableSchema:
         columns: list[Column] = []
         faults = []
         for j in range(rows.shape[1]):
+            who = f"Column {names[j] if names else f'x{j}'!r}"
             try:
-                columns.append(_files.guess(rows[:, j], names[j] if names else f"x{j}"))
+                columns.append(_drafted(rows[:, j]))
+            except CellError as error:
+                faults.append(str(error.as_error(who)))
             except ValueError as error:
-                faults.append(str(error))
+                faults.append(f"{who} cannot be guessed: {error}")
         if faults:
             raise ValueError("\n".join(faults))
         return cls(_by_name(names, columns))
@@ -742,13 +753,7 @@ class TableSchema:
         return self.columns[self.index(key, "schema[...]")]
 
 
-@overload
-def as_schema(given: None) -> None: ...
-@overload
-def as_schema(given: Any) -> TableSchema: ...
-
-
-def as_schema(given: Any) -> TableSchema | None:
+def as_schema(given: Any) -> Any:
     """Return the schema that a parameter `schema` stands for, None where it is None."""
     return given if given is None or isinstance(given, TableSchema) else TableSchema(given)
 
@@ -837,9 +842,18 @@ def _short(value: Any) -> str:
     return "nothing" if value is None else repr(value)[:80]
 
 
-def _are_names(given: Sequence[Any]) -> bool:
-    """Whether these are words that all differ."""
-    return all(isinstance(name, str) for name in given) and len(set(given)) == len(given)
+def _named_tables(given: Any) -> list[tuple[Any, Any]]:
+    """Return the table of each column in a file, and its name; None for one known by position."""
+    if isinstance(given, dict):
+        return list(given.items())
+    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
+        raise ValueError("columns of a schema must be tables, one for each column.")
+    names = [table.get("name") for table in given]
+    are_words = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    if not are_words and any(name is not None for name in names):
+        raise ValueError("Each column must have a name of its own, or none of them any.")
+    rest = [{k: v for k, v in table.items() if k != "name"} for table in given]
+    return list(zip(names, rest, strict=True))
 
 
 def _by_name(names: Sequence[str] | None, columns: Sequence[Any]) -> Any:
@@ -869,9 +883,115 @@ def _remedy(given: Any) -> str:
     return " Give the schema_ of a fitted one, or release=sketcher." if is_fitted else ""
 
 
-def _described(name: Any, given: Any) -> Column:
+def _described(name: Any, given: Any, read: Callable[[Any], Column] = as_column) -> Column:
     try:
-        return as_column(given)
+        return read(given)
     except ValueError as error:
         where = name if name == "all columns" else f"column {name!r}"
         raise ValueError(f"schema, {where}: {error}") from None
+
+
+# ---- columns in files
+
+
+def _toml_table(title: str, entries: Mapping[Any, Any]) -> str:
+    """Return a table of TOML, with numbers as people write them: 17 for 17.0."""
+    # Categories keep their type, for 1.0 and True are other words in a release than 1.
+    lines = [
+        f"{_toml_key(str(k))} = {_toml(v, exact=k == 'categories')}" for k, v in entries.items()
+    ]
+    return "\n".join([title, *lines]) + "\n"
+
+
+def _toml(value: Any, *, exact: bool = False) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(one, exact=exact) for one in value)}]"
+    if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(short_number(value) if isinstance(value, float) and not exact else value)
+
+
+def _toml_key(name: str) -> str:
+    """Return the name of a column as a key of TOML."""
+    bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
+    return name if bare else _toml(name)
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the tables of a TOML file, or raise ValueError that names the file."""
+    with Path(path).open("rb") as file:
+        octets = file.read(4 * MOST_CHARACTERS + 4)  # what is longer is refused by its characters
+    try:
+        return parse_toml(octets.decode("utf-8-sig"))  # as editors save it
+    except UnicodeDecodeError as error:
+        line = octets[: error.start].count(b"\n") + 1
+        told = f"line {line} is not in UTF-8, as TOML files are. Save the file in UTF-8."
+    except ValueError as error:
+        told = str(error)
+    raise ValueError(f"{path}: {told}")
+
+
+def _of_table(table: Any) -> Column:
+    """Return the column that a table of TOML or JSON describes, or raise ValueError.
+
+    It is one of dates if `low` is a word or a date, and of numbers without `low`.
+    """
+    if not isinstance(table, dict):
+        raise ValueError(
+            f"{told(table)} does not describe a column; write a table, {{low = 0, high = 1}} or "
+            "{categories = [...]}."
+        )
+    is_dated = isinstance(table.get("low"), str | date)
+    kind: Any = Categorical if "categories" in table else Date if is_dated else Numeric
+    known = {f.name for f in fields(kind)}
+    if not set(table) <= known:
+        raise ValueError(
+            f"unknown entries {sorted(set(table) - known)!r}; known are {sorted(known)}."
+        )
+    return kind(**table)
+
+
+# ---- a draft from public rows
+
+
+def _drafted(cells: NDArray) -> Column:
+    """Return a draft of a public column, which says that it is a guess; or raise ValueError."""
+    present = cells[[not is_missing(cell) for cell in cells.tolist()]]
+    said: Any = {"description": "guessed from public rows", "missing": len(present) < len(cells)}
+    for zone in (None, "UTC"):
+        with suppress(CellError):
+            dates = exact_dates(present, "D", None if zone is None else ZoneInfo(zone))
+            days = _two_or_more(dates).astype(str).tolist()
+            return Date(days[0], days[-1], zone=zone, **said)
+    values = present.tolist()
+    if not any(isinstance(value, str | bool) for value in values):
+        numbers = _two_or_more(finite_numbers(present))
+        return Numeric(float(numbers[0]), float(numbers[-1]), step=_common_step(numbers), **said)
+    plain_labels(present)  # which refuses what is neither word nor number
+    listed = sorted(set(values), key=str)
+    if len(listed) > _MOST_GUESSED:
+        raise ValueError(
+            f"it has {len(listed)} different words, which are names or free text; leave it out, "
+            "or group them."
+        )
+    return Categorical(tuple(listed), **said)
+
+
+def _two_or_more(values: NDArray) -> NDArray:
+    distinct = np.unique(values)
+    if len(distinct) < 2:
+        raise ValueError("it has fewer than two values; leave it out.")
+    return distinct
+
+
+def _common_step(numbers: NDArray) -> float | None:
+    """Return 1, 0.1, ... 1e-6 where all numbers have so many decimals, and a million values."""
+    for places in range(7):
+        step = float(f"1e-{places}")
+        if (numbers[-1] - numbers[0]) / step > 1_000_000:
+            return None
+        if np.array_equal(np.round(numbers, places), numbers):
+            return step
+    return None

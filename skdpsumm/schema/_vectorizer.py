@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._html import ListedMixin
 from ._columns import Categorical, Column, Numeric
 from ._reading import SparseRows, Table, validate_table
-from ._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
+from ._schema import NO_SCHEMA, SchemaLike, TableSchema, allowed, as_schema, schema_of
 
 # The part of a number's square that hats have where there are some, chosen on ACS.
 _SPLINE_PART = 0.2
@@ -54,7 +54,8 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     schema : TableSchema or what stands for one
-        What is public about the table, with the range of every numeric column.
+        What is public about the columns: their ranges and categories. The range of every numeric
+        column is needed.
     n_knots : int, default=0
         Number of hat functions beside each number, at even knots of its range or at the `edges` of
         its column. They add up to one, so a linear model of the vectors is piecewise linear in the
@@ -95,12 +96,12 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
     array(['age', 'job_clerk', 'job_farmer'], dtype=object)
     """
 
-    def __init__(self, schema, *, n_knots=0, interactions=False):
+    def __init__(self, schema: SchemaLike, *, n_knots: int = 0, interactions: bool = False):
         self.schema = schema
         self.n_knots = n_knots
         self.interactions = interactions
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Check that the schema describes the columns of X. Nothing is learnt.
 
         Parameters
@@ -127,7 +128,7 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
         self.schema_ = schema
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the vectors of the rows of X.
 
         Parameters
@@ -143,7 +144,7 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
         products = self._products
         return vectors if products is None else products.transform(vectors)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Return the names of the entries of the vectors.
 
         Parameters

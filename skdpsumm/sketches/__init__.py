@@ -2,8 +2,7 @@
 
 from ._adaptive import AdaptiveSketcher
 from ._private_sketch import PrivateSketch
-from ._sketchers import HistogramSketcher, RACESketcher, RFFSketcher
-from ._union import SketchUnion
+from ._sketchers import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 
 __all__ = [
     "AdaptiveSketcher",

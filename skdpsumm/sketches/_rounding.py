@@ -31,10 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from .._linear_systems import TINY
-from ._residuals import Floats, Group
+from .._computing import TINY
 
 Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Group = tuple[int, ...]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 # Probabilities of rows that are drawn at once, at most: a megabyte, which a core's cache holds.

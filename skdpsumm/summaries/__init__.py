@@ -1,9 +1,8 @@
 """Rows from many owners that match a target: protocols, parties, and the estimator."""
 
 from ._auction import Auction
-from ._curator import Curator
 from ._mmd import greedy_mmd_selection, mmd2, uniform_selection
-from ._owners import DataOwner
+from ._parties import Curator, DataOwner
 from ._protocol import Pool, Propose
 from ._sketch_summarizer import PrivateSummaryPrivacy, SketchSummarizer, summary_sketcher
 from ._summarized import SummarizedEstimator

@@ -8,8 +8,8 @@ tilts of the uniform law on [-1, 1], so one number per coordinate is all the sta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +18,10 @@ from sklearn.utils import check_array
 
 from ..features._feature_maps import GRID
 from ..privacy import PureDP
-from ..privacy._fit import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ..privacy._noise import Block, IntegerNoise, check_scale, exponential_choice
-from ._curator import Curator
 from ._mmd import Embedding, grid_scores
+from ._parties import Curator
 from ._protocol import (
     SHARED_CONSTRAINTS,
     CallForBids,
@@ -165,7 +164,6 @@ class MWEMNoise:
         return float(noise.add(np.array([value]))[0])
 
 
-@estimator
 class Auction(Protocol):
     """Algorithm 3 of the paper: p rounds of bids, PRIVAUCTION, h1 and h2. No valid guarantee.
 
@@ -212,7 +210,16 @@ class Auction(Protocol):
         "X_seed": "no_validation",
     }
 
-    X_seed: Any = field(default=None, kw_only=False)
+    def __init__(
+        self,
+        X_seed: Any = None,
+        *,
+        n_target: int | None = None,
+        shares: Mapping[Any, float] | None = None,
+        max_share_per_owner: float | None = None,
+    ):
+        super().__init__(n_target=n_target, shares=shares, max_share_per_owner=max_share_per_owner)
+        self.X_seed = X_seed
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         target = self.plan_target(embedding, terms)

@@ -414,7 +414,7 @@ def greedy_mmd_selection(
     n_components: int | None = None,
     refine: bool = True,
     n_perturbations: int | str = "auto",
-    random_state=None,
+    random_state: Any = None,
 ) -> NDArray[np.int64]:
     """Choose rows of X whose distribution is close to the target's, in MMD. Not private.
 
@@ -501,7 +501,7 @@ def greedy_mmd_selection(
         return search.run(refine, n_perturbations, rng)
 
 
-def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArray[np.int64]:
+def uniform_selection(n_rows: int, n_select: int, *, random_state: Any = None) -> NDArray[np.int64]:
     """Choose rows uniformly, without replacement: the baseline of every selection.
 
     Parameters

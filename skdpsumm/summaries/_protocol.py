@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from .._sklearn import Interval
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
-from ..privacy._fit import estimator, given_of_columns
+from ..privacy._fit import given_of_columns
 from ..privacy._guarantee import Explanation, ledger_unit
 from ..privacy._mechanisms import Mechanism, Unprotected
 from ..privacy._noise import Block, IntegerNoise
@@ -469,7 +469,6 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-@estimator
 class Protocol(BaseEstimator):
     """Who says what to whom, until the curator has chosen.
 
@@ -502,9 +501,16 @@ class Protocol(BaseEstimator):
     embedding_kind: ClassVar[str] = "pairs"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
 
-    n_target: int | None = None
-    shares: Any = None
-    max_share_per_owner: float | None = None
+    def __init__(
+        self,
+        *,
+        n_target: int | None = None,
+        shares: Mapping[Any, float] | None = None,
+        max_share_per_owner: float | None = None,
+    ):
+        self.n_target = n_target
+        self.shares = shares
+        self.max_share_per_owner = max_share_per_owner
 
     def broadcasts_target(self) -> bool:
         """Whether owners receive the noisy mean embedding of the target."""
@@ -531,7 +537,6 @@ class Protocol(BaseEstimator):
         """Yield messages, receive answers, and return the places of the chosen rows."""
 
 
-@estimator
 class Propose(Protocol):
     """One round trip: a noisy target goes out, proposals come back, the curator chooses exactly.
 
@@ -576,8 +581,18 @@ class Propose(Protocol):
         "explore": [Interval(Real, 0, 1, closed="both")],
     }
 
-    parsimony: float = field(default=16.0, kw_only=False)
-    explore: float = field(default=0.0, kw_only=False)
+    def __init__(
+        self,
+        parsimony: float = 16.0,
+        explore: float = 0.0,
+        *,
+        n_target: int | None = None,
+        shares: Mapping[Any, float] | None = None,
+        max_share_per_owner: float | None = None,
+    ):
+        super().__init__(n_target=n_target, shares=shares, max_share_per_owner=max_share_per_owner)
+        self.parsimony = parsimony
+        self.explore = explore
 
     def broadcasts_target(self) -> bool:
         return self.explore < 1
@@ -632,6 +647,12 @@ class Pool(Propose):
     explore = 1.0  # all proposals are random
     n_target = None  # nothing of the target is released
 
-    def __init__(self, parsimony=16.0, *, shares=None, max_share_per_owner=None):
+    def __init__(
+        self,
+        parsimony: float = 16.0,
+        *,
+        shares: Mapping[Any, float] | None = None,
+        max_share_per_owner: float | None = None,
+    ):
         self.parsimony, self.shares = parsimony, shares
         self.max_share_per_owner = max_share_per_owner

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
 from numbers import Integral
 from operator import add
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,21 +20,20 @@ from .._computing import silence
 from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
 from ..features._histogram import HistogramMap
 from ..moments._base import check_ranges
-from ..moments.learning._base import warn_of_invisible_inputs, with_target
-from ..moments.learning._target import unprotected_target
-from ..privacy import PrivacyGuarantee, PureDP
+from ..moments.learning._models import warn_of_invisible_inputs, with_target
+from ..privacy import PrivacyGuarantee, PrivacyLedger, PureDP
 from ..privacy._compositions import compose
-from ..privacy._fit import PrivateFit, estimator
+from ..privacy._fit import PrivateFit
 from ..privacy._mechanisms import Unprotected
 from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column, known_classes
 from ..schema._groups import Groups
 from ..schema._reading import Table, beside_X, unwrap, validate_table
-from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
+from ..schema._schema import NO_SCHEMA, SchemaLike, TableSchema, allowed, as_schema, schema_of
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
 from ._mmd import check_in_memory
-from ._owners import rows_by_owner
+from ._parties import rows_by_owner
 from ._protocol import NONE_SHARED, SummaryPrivacy
 from ._synthetic_rows import LabelledTable, SyntheticRows
 
@@ -275,7 +274,17 @@ def state_claims(
     owners = replace(released, given=f"{released.given}; {apart}")
     if target_is_owners:
         owners = replace(released, mechanism=Unprotected(OWN_ROWS))
-    unprotected = unprotected_target(released.unit, released.adjacency)
+    unprotected = PrivacyGuarantee(
+        Unprotected("the weights follow its rows without noise"),
+        released.adjacency,
+        protects="the target",
+        against=(
+            "whoever receives the weighted rows or a model trained on them; nobody else learns "
+            "anything of it"
+        ),
+        unit=released.unit,
+        given="nothing",
+    )
     return PrivateSummaryPrivacy(unprotected, owners, released=released)
 
 
@@ -326,7 +335,6 @@ def prepared(sketcher: HistogramSketcher, noise_seed: int | None) -> PlannedRele
     return sketcher._prepare(sketcher.preview_map(known.n_columns, known.names), noise_seed)
 
 
-@estimator
 class SketchSummarizer(PrivateFit, BaseEstimator):
     """Synthetic rows that match a target, from sketches of many owners. No row leaves an owner.
 
@@ -336,20 +344,15 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
 
     Parameters
     ----------
-    schema : TableSchema or what stands for one
-        Public description of the columns of X, with bounds of the numeric ones.
-    epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of `fit` for the rows of each owner, against everybody. The defaults are a
-        usual epsilon, and a delta below 1 / n for tables of fewer than a million rows. ``delta=0``
-        takes Laplace noise, ``epsilon=np.inf`` none.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Whether a neighbour has one row more or less, or other values in one row. The default keeps
-        the number of rows private; "replace_one" takes it as public.
-    max_rows_per_group : int, "average" or None, default=None
-        Set it where a person has several rows, and give `fit` the `groups`: it then protects all
-        rows of a person. None protects single rows, as most tables have one row per person. An int
-        k keeps k rows of each group, chosen by secret coins of each owner: a group is taken to have
-        rows of one owner only. "average" has each group count once, and keeps all rows.
+    schema : TableSchema or what stands for one, default=None
+        What is public about the columns: their ranges and categories. It is that of X, with bounds
+        of the numeric columns, and you must give it.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. The guarantee is for the rows of
+        each owner, against everybody. The default is a usual one. ``epsilon=np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. The default is below 1 / n for tables of fewer than a million
+        rows. 0 takes Laplace noise.
     n_select : int, default=100
         p, how many synthetic rows `X_` has. 100 is a start: more rows train a better model. They
         have equal weights. From 8,000 on, rows may repeat.
@@ -366,17 +369,27 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
     n_synthetic : int, default=50_000
         Rows that are drawn from the merged sketch and weighted, to choose the summary among them;
         at least `n_select`. The default is large, as they cost nothing but time.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        The default keeps the number of rows private; "replace_one" takes it as public.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. It then protects all rows of a person. None protects single rows, as most tables have
+        one row per person. An int k keeps k rows of each group, chosen by secret coins of each
+        owner: a group is taken to have rows of one owner only. "average" has each group count once,
+        and keeps all rows.
     target_is_owners : bool, default=False
         Say True where rows of the target are the owners' own, even a few of them. Weights follow
         these rows without noise, so `privacy_.owners` then has epsilon = inf. False, the default,
         is for a target of your own: the claims then take it as given that target and owners share
         no row. Nobody compares rows, because the claims must not depend on them.
     random_state : int, RandomState or None, default=None
-        Seed of the synthetic rows. None draws new ones in each fit.
-    ledger : PrivacyLedger or LedgerDataset, default=None
-        Charged once by `fit`, since owners have different rows. With None, nothing counts your
-        fits: only you know what total to allow. Owners with ledgers of their own release by
-        themselves: see `summary_sketcher`.
+        Public randomness: it does not touch the noise. It is the seed of the synthetic rows. None
+        draws new ones in each fit.
+    ledger : PrivacyLedger, default=None
+        Where `fit` charges its cost. It is charged once, since owners have different rows. With
+        None, nothing counts your fits: only you know what total to allow. Owners with ledgers of
+        their own release by themselves: see `summary_sketcher`.
 
     Attributes
     ----------
@@ -445,13 +458,36 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         "target_is_owners": ["boolean"],
     }
 
-    schema: Any = field(default=None, kw_only=False)
-    n_select: int = 100
-    label: Any = None
-    n_bins: Any = "auto"
-    rows_per_owner: int = TYPICAL_ROWS_OF_OWNER
-    n_synthetic: int = 50_000
-    target_is_owners: bool = False
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        n_select: int = 100,
+        label: Any = None,
+        n_bins: int | str = "auto",
+        rows_per_owner: int = TYPICAL_ROWS_OF_OWNER,
+        n_synthetic: int = 50_000,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        target_is_owners: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        ledger: PrivacyLedger | None = None,
+    ):
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_select = n_select
+        self.label = label
+        self.n_bins = n_bins
+        self.rows_per_owner = rows_per_owner
+        self.n_synthetic = n_synthetic
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.target_is_owners = target_is_owners
+        self.random_state = random_state
+        self.ledger = ledger
 
     @classmethod
     def from_sketch(
@@ -459,12 +495,12 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         sketch: PrivateSketch,
         n_select: int = 100,
         *,
-        X_target=None,
-        target=None,
-        n_synthetic=50_000,
-        target_is_owners=False,
-        random_state=None,
-    ):
+        X_target: Any = None,
+        target: Any = None,
+        n_synthetic: int = 50_000,
+        target_is_owners: bool = False,
+        random_state: Any = None,
+    ) -> Self:
         """Return a summarizer of a release: synthetic rows that match a target, at home.
 
         Owners who merged their sketches elsewhere (over Flower, for example) are not asked again:
@@ -550,7 +586,9 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
             warn_of_invisible_inputs(sketch, columns.table, columns.label, None)
         return summarizer
 
-    def fit(self, X, y=None, *, X_target=None, owners=None, groups=None):
+    def fit(
+        self, X: Any, y: Any = None, *, X_target: Any = None, owners: Any = None, groups: Any = None
+    ) -> Self:
         """Have all owners release their sketches, and draw the summary. Charges the ledger once.
 
         Parameters
@@ -585,7 +623,9 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         data = None if X_target is X else unwrap(X_target), unwrap(owners)
         return self._private_fit(X, y, *data, groups=unwrap(groups))
 
-    def fit_resample(self, X, y=None, *, X_target=None, owners=None, groups=None):
+    def fit_resample(
+        self, X: Any, y: Any = None, *, X_target: Any = None, owners: Any = None, groups: Any = None
+    ) -> Any:
         """Fit, and return the synthetic rows with their labels.
 
         Parameters

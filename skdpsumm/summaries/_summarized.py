@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags, indexable
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from .._computing import in_a_search, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_tags
 from .._sklearn import HasMethods, check_params
-from ..privacy._fit import PrivacyReprMixin, estimator, own_clone
+from ..privacy._fit import PrivacyReprMixin, own_clone
 from ..schema._reading import (
     as_sklearn_sees_it,
     beside_X,
@@ -30,7 +31,7 @@ from ..schema._reading import (
 )
 from ..schema._schema import allowed, as_schema
 from ._mmd import RowReader, mmd2
-from ._owners import read_label_column
+from ._parties import read_label_column
 from ._summarizer import PrivateMMDSummarizer
 
 ROUTED_TO_MODEL = ("X_target", "owners", "groups", "target_groups", "X_holdout", "y_holdout")
@@ -116,7 +117,6 @@ def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float
     return math.sqrt(mmd2(tables[0], tables[1][::step], gamma=summarizer.gamma_))
 
 
-@estimator
 class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     """Select rows of many owners that match a target, and train an estimator on them.
 
@@ -165,6 +165,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     Examples
     --------
     >>> import numpy as np
+    from numpy.typing import NDArray
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpsumm import PrivateMMDSummarizer, SummarizedEstimator
     >>> rng = np.random.default_rng(0)
@@ -191,22 +192,23 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         "summarizer": [HasMethods(["fit_resample"])],
     }
 
-    estimator: Any = field(kw_only=False)
-    summarizer: Any = field(kw_only=False)
+    def __init__(self, estimator: Any, summarizer: Any):
+        self.estimator = estimator
+        self.summarizer = summarizer
 
     def fit(
         self,
-        X,
-        y=None,
+        X: Any,
+        y: Any = None,
         *,
-        X_target=None,
-        owners=None,
-        groups=None,
-        target_groups=None,
-        X_holdout=None,
-        y_holdout=None,
-        **params,
-    ):
+        X_target: Any = None,
+        owners: Any = None,
+        groups: Any = None,
+        target_groups: Any = None,
+        X_holdout: Any = None,
+        y_holdout: Any = None,
+        **params: Any,
+    ) -> Self:
         """Choose rows and train on them.
 
         Parameters
@@ -268,7 +270,15 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         self.estimator_, self._holdout = estimator, holdout
         return self
 
-    def score(self, X=None, y=None, *, X_holdout=None, y_holdout=None, sample_weight=None):
+    def score(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        X_holdout: Any = None,
+        y_holdout: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
         """Return how good the model is for the target, never for the owners' rows.
 
         Parameters
@@ -304,22 +314,22 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         return self.estimator_.score(rows, holdout[1], **weights)
 
     @property
-    def privacy_(self):
+    def privacy_(self) -> Any:
         """The summarizer's guarantees, and that the model was trained on real rows."""
         check_is_fitted(self, "summarizer_")
         return replace(self.summarizer_.privacy_, use=_TRAINED_ON_ROWS)
 
     @property
-    def n_features_in_(self):
+    def n_features_in_(self) -> int:
         """Number of columns seen by `fit`."""
         return self.summarizer_.n_features_in_
 
     @property
-    def feature_names_in_(self):
+    def feature_names_in_(self) -> NDArray:
         """Names of the columns, where X had any."""
         return self.summarizer_.feature_names_in_
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Return the routing of `X_target`, `owners` and the rest to where they belong."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return (

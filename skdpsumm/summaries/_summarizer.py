@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +16,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
 from .._sklearn import Interval, RequestMethod, StrOptions, check_params
-from ..privacy import PrivacyGuarantee
-from ..privacy._fit import PrivateFit, check_groups, estimator
+from ..privacy import PrivacyGuarantee, PrivacyLedger
+from ..privacy._fit import PrivateFit, check_groups
 from ..privacy._noise import derived_seed, drawing_from
 from ..schema._groups import Groups
 from ..schema._reading import CellError, beside_X, is_dask, label_cells, rows_of, unwrap
-from ..schema._schema import TableSchema, allowed, as_schema, schema_of
+from ..schema._schema import SchemaLike, TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
-from ._curator import OTHER_LABELS, Curator
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
-from ._owners import BAD_LABELS, DataOwner, PartitionOwners, read_owners, run_protocol
+from ._parties import (
+    BAD_LABELS,
+    OTHER_LABELS,
+    Curator,
+    DataOwner,
+    PartitionOwners,
+    read_owners,
+    run_protocol,
+)
 from ._protocol import COSTS_NOTHING, Pool, Propose, Protocol, Terms
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}
@@ -86,7 +93,6 @@ class _Draft:
         return replace(self.curator.privacy.owners, mechanism=self.curator.cost, protects=protects)
 
 
-@estimator
 class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     """Choose rows from many owners that match a target, while owners learn nothing of one another.
 
@@ -98,27 +104,21 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     Parameters
     ----------
     schema : TableSchema or what stands for one, default=None
-        Public description of the columns. Give one for tables with words or missing values: it says
-        how to read them, and rows are compared as vectors (`PublicVectorizer`). The rows that are
-        chosen stay as they were. None, as tables of numbers need no schema, takes X as it is.
+        What is public about the columns: their ranges and categories. Give a schema for tables with
+        words or missing values: it says how to read them, and rows are compared as vectors
+        (`PublicVectorizer`). The rows that are chosen stay as they were. None, as tables of numbers
+        need no schema, takes X as it is.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. The guarantee is for the target,
+        against owners; and, where a protocol broadcasts anything about the rows received, for the
+        rows of each owner, against the others. The default is a usual one. ``epsilon=np.inf`` adds
+        no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. The default is below 1 / n for tables of fewer than a million
+        rows. 0 takes Laplace noise.
     n_select : int, default=100
         p, how many rows to choose. 100 is a start: more rows train a better model, and show more of
         the owners' rows to you. Where fewer were received, fewer are chosen, with a UserWarning.
-    epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of `fit`: for the target, against owners; and, where a protocol broadcasts
-        anything about the rows received, for the rows of each owner, against the others. The
-        defaults are a usual epsilon, and a delta below 1 / n for tables of fewer than a million
-        rows. ``delta=0`` takes Laplace noise, ``epsilon=np.inf`` none.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Whether a neighbour has one row more or less, or other values in one row. The default keeps
-        the number of rows private; "replace_one" takes it as public.
-    max_rows_per_group : int, "average" or None, default=None
-        Set it where a person has several rows: `fit` then takes `groups` and `target_groups`, and
-        protects groups of rows, usually all of a person. None protects single rows, as most tables
-        have one row per person. An int k keeps k rows of each group, chosen by secret coins, of the
-        target, and of each owner by itself: a group is taken to have rows of one owner only.
-        "average" has each group of the target count once, and keeps all rows; it serves protocols
-        that tell owners nothing of the rows of others ("propose", "pool").
     protocol : {"propose", "pool", "auction"} or Protocol, default="propose"
         How curator and owners talk. `Propose` is the default since it takes one round and tells
         owners nothing of the rows of others; with `Pool` they learn nothing of the target either.
@@ -134,20 +134,31 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     n_components : int, default=1000
         d, the number of random Fourier features. Take many, as the default does: their error per
         score is about ``1 / sqrt(d)``, and their noise does not grow with d.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        The default keeps the number of rows private; "replace_one" takes it as public.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. Give `target_groups`, too. `fit` then protects groups of rows, usually all of a person.
+        None protects single rows, as most tables have one row per person. An int k keeps k rows of
+        each group, chosen by secret coins, of the target, and of each owner by itself: a group is
+        taken to have rows of one owner only. "average" has each group of the target count once, and
+        keeps all rows; it serves protocols that tell owners nothing of the rows of others
+        ("propose", "pool").
     target_is_owners : bool, default=False
-        Say True where rows of the target are the owners' own, even a few of them: in a copy, in
-        another order, or behind a pipeline, which makes two tables of one. Releases about the
-        target are then about the owners' rows, too, and the claims count both. A target that is
-        missing, or is the object X itself, always counts so. False, the default, is for a target of
-        your own: the claims then take it as given that target and owners share no row
+        Say True where rows of the target are the owners' own, even a few of them. They may be so in
+        a copy, in another order, or behind a pipeline, which makes two tables of one. Releases
+        about the target are then about the owners' rows, too, and the claims count both. A target
+        that is missing, or is the object X itself, always counts so. False, the default, is for a
+        target of your own: the claims then take it as given that target and owners share no row
         (`privacy_.owners.given`). Nobody compares rows, because the claims must not depend on them.
     random_state : int, RandomState or None, default=None
-        Public randomness (frequencies), and the curator's restarts; None draws new ones in each
-        fit. With ``epsilon=np.inf`` it seeds the owners' coins, too, because nothing is kept from
-        anyone.
-    ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the costs for target and owners, added up. With None, nothing counts
-        your fits: only you know what total to allow.
+        Public randomness: it does not touch the noise. It is for frequencies, and for the curator's
+        restarts. None draws new ones in each fit. With ``epsilon=np.inf`` it seeds the owners'
+        coins, too, because nothing is kept from anyone.
+    ledger : PrivacyLedger, default=None
+        Where `fit` charges its cost. That is the costs for target and owners, added up. With None,
+        nothing counts your fits: only you know what total to allow.
 
     Attributes
     ----------
@@ -229,14 +240,45 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         "target_is_owners": ["boolean"],
     }
 
-    schema: Any = field(default=None, kw_only=False)
-    n_select: int = 100
-    protocol: Any = "propose"
-    gamma: Any = "auto"
-    n_components: int = 1000
-    target_is_owners: bool = False
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        n_select: int = 100,
+        protocol: str | Protocol = "propose",
+        gamma: float | str = "auto",
+        n_components: int = 1000,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        target_is_owners: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        ledger: PrivacyLedger | None = None,
+    ):
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_select = n_select
+        self.protocol = protocol
+        self.gamma = gamma
+        self.n_components = n_components
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.target_is_owners = target_is_owners
+        self.random_state = random_state
+        self.ledger = ledger
 
-    def fit(self, X, y=None, *, X_target=None, owners=None, groups=None, target_groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_target: Any = None,
+        owners: Any = None,
+        groups: Any = None,
+        target_groups: Any = None,
+    ) -> Self:
         """Run the protocol. Charges the ledger once.
 
         Parameters
@@ -280,8 +322,15 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return self._private_fit(X, y, *data, groups=unwrap(groups))
 
     def fit_resample(
-        self, X, y=None, *, X_target=None, owners=None, groups=None, target_groups=None
-    ):
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_target: Any = None,
+        owners: Any = None,
+        groups: Any = None,
+        target_groups: Any = None,
+    ) -> Any:
         """Run the protocol, and return the chosen rows with their labels.
 
         In a pipeline of imbalanced-learn, turn on scikit-learn's ``enable_metadata_routing``.
@@ -311,7 +360,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         chosen = rows_of(X, self.sample_indices_)
         return chosen if y is None else (chosen, rows_of(y, self.sample_indices_))
 
-    def vectors(self, X) -> NDArray[np.float64]:
+    def vectors(self, X: Any) -> NDArray[np.float64]:
         """Return rows as the kernel sees them: vectors of the schema, or numbers as they are.
 
         Parameters

@@ -14,10 +14,9 @@ from .._computing import warn_caller
 from ..features._histogram import HistogramMap
 from ..moments._base import TAKES_A_SKETCH, table_of
 from ..moments._numbers import POINTS_PER_INPUT
-from ..moments.inferring._points import absent, systematic
+from ..moments.inferring._points import FeatureBlocks, absent, maxent_weights, systematic
 from ..moments.inferring._table_model import TableModel
-from ..moments.learning._target import TargetEmbedding
-from ..schema._reading import column_names
+from ..schema._reading import Table, column_names
 from ..schema._schema import TableSchema
 from ..schema._vectorizer import vectorize
 from ..sketches import PrivateSketch
@@ -111,6 +110,48 @@ def _lacking(table: TableSchema, X_target: Any) -> int | None:
     with suppress(ValueError):  # rows of unequal length, which are refused later
         return last if X_target is not None and np.shape(X_target)[1:] == (last,) else None
     return None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TargetEmbedding:
+    """The mean embedding of a target's rows, and its sampling error. Holds private data.
+
+    Parameters
+    ----------
+    feature_map : HistogramMap
+        phi, public: a histogram of each column.
+    mean : ndarray of shape (m,)
+    slack : ndarray of shape (m,)
+        Variance of each entry of `mean` around the mean of the target's population.
+    """
+
+    feature_map: HistogramMap
+    mean: NDArray[np.float64]
+    slack: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: NDArray | Table, schema: TableSchema) -> TargetEmbedding:
+        """Embed rows, checked, of a table; the map follows from the schema alone."""
+        columns = [(j,) for j in range(schema.n_columns)]
+        # Finer bins hold too few of some hundred rows to be matched.
+        feature_map = HistogramMap.build(schema, 10, columns)
+        features = FeatureBlocks.of(feature_map, rows)
+        (mean, variance), n = features.moments(), features.n_points
+        # What no row of few has may still be there: its share is below some 1 / n.
+        return cls(feature_map, mean, np.maximum(variance, 1 / n) / n)
+
+    def weights(self, points: NDArray) -> NDArray[np.float64]:
+        """Return the weights of points, which sum to one, whose embedding is that of the target."""
+        return maxent_weights(FeatureBlocks.of(self.feature_map, points), self.mean, self.slack)
+
+    def is_out_of_reach(self, points: NDArray, weights: NDArray) -> bool:
+        """Return whether no weights make the points look like the target.
+
+        What weights miss that do is about one standard error of the target's embedding.
+        """
+        found = FeatureBlocks.of(self.feature_map, points).tdot(weights)
+        missed = np.sqrt(np.mean((found - self.mean) ** 2 / self.slack))
+        return bool(missed > 2)
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,9 +17,8 @@ from sklearn import get_config, set_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 
-from ..._computing import advance, warn_caller
+from ..._computing import UNIT, advance, warn_caller
 from ..._linear_systems import (
-    UNIT,
     careful_product,
     conjugate_gradients,
     positive_solver,

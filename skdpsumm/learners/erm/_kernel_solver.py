@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from sklearn.utils import gen_batches
 
-from ..._computing import advance, one_blas_thread
+from ..._computing import UNIT, advance, one_blas_thread
 from ..._linear_systems import (
-    UNIT,
     careful_product,
     conjugate_gradients,
     positive_cholesky,

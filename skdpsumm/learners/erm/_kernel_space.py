@@ -33,14 +33,22 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
-from ..._computing import advance, one_blas_thread
-from ..._linear_systems import UNIT, power_below
+from ..._computing import UNIT, advance, one_blas_thread, power_below
 from ..._sklearn import Interval
 from ...features._feature_maps import ExactProduct
-from ._feature_space import NORM_ERROR, FeatureSpace, clip_rows, clipped_columns
 from ._kernel_solver import HalfMatrix, smallest_tolerance, solve_dual, strips_of, tiles_before
 from ._losses import Floats
-from ._problem import MAX_KERNEL_ROWS, Minimizer, Space, factor_jitter, positive_shift
+from ._problem import (
+    MAX_KERNEL_ROWS,
+    NORM_ERROR,
+    FeatureSpace,
+    Minimizer,
+    Space,
+    clip_rows,
+    clipped_columns,
+    factor_jitter,
+    positive_shift,
+)
 
 # The error of an entry relative to R^2: an exponential within 4 units in the last place (8 UNIT),
 # whose argument's relative error counts 1/e.
@@ -128,7 +136,7 @@ class KernelSpace(Space):
         settings = terms.loss, terms.regularization, tolerance
         return solve_dual(data, codes, *settings, shares=shares)
 
-    def smallest_tolerance(self, terms, n_rows, tilt):
+    def _tolerance_of_part(self, terms, n_rows, tilt):
         shape = n_rows, terms.n_scores
         return smallest_tolerance(shape, terms.radius, terms.loss, terms.regularization)
 

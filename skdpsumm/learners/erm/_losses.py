@@ -159,19 +159,19 @@ class MarginLoss(Loss):
     @abstractmethod
     def _curvature(self, margin: Floats) -> Floats: ...
 
-    def value(self, scores, codes):
+    def value(self, scores: Floats, codes: Floats) -> Floats:
         return self._value(_margin(scores, codes))
 
-    def gradient(self, scores, codes):
+    def gradient(self, scores: Floats, codes: Floats) -> Floats:
         return self._slope(_margin(scores, codes))[:, None] * codes
 
-    def hessian_root(self, scores, codes):
+    def hessian_root(self, scores: Floats, codes: Floats) -> Floats:
         return (np.sqrt(self._curvature(_margin(scores, codes)))[:, None] * codes)[:, :, None]
 
-    def corners(self, n_scores):
+    def corners(self, n_scores: int) -> dict[str, Any]:
         return {"corners": 1, "rank": 1, "smoothness": self.smoothness}
 
-    def class_codes(self, n_classes):
+    def class_codes(self, n_classes: int) -> Floats:
         return np.array([[-1.0], [1.0]])
 
 
@@ -210,20 +210,20 @@ class SoftHinge(MarginLoss):
     def __init__(self, margin: float = 3.0):
         self.margin = margin
 
-    def for_classes(self, n_classes, *, flat=False):
+    def for_classes(self, n_classes: int, *, flat: bool = False) -> Loss:
         margin = float(self.margin)
         return SoftHinge(margin) if n_classes == 2 else Softmax(margin=margin)
 
-    def relaxed(self, epsilon):
+    def relaxed(self, epsilon: float) -> Loss:
         return SoftHinge(_relaxed(self.margin, 0.0, epsilon))
 
-    def _value(self, margin):
+    def _value(self, margin: Floats) -> Floats:
         return np.logaddexp(0.0, self.margin - margin)
 
-    def _slope(self, margin):
+    def _slope(self, margin: Floats) -> Floats:
         return -expit(self.margin - margin)
 
-    def _curvature(self, margin):
+    def _curvature(self, margin: Floats) -> Floats:
         return expit(margin - self.margin) * expit(self.margin - margin)
 
 
@@ -247,7 +247,7 @@ class Logistic(SoftHinge):
     def __init__(self):
         pass
 
-    def relaxed(self, epsilon):
+    def relaxed(self, epsilon: float) -> Loss:
         return self
 
 
@@ -300,22 +300,22 @@ class HuberizedHinge(MarginLoss):
         """beta, the curvature of the parabola."""
         return 1 / (2 * self.h)
 
-    def for_classes(self, n_classes, *, flat=False):
+    def for_classes(self, n_classes: int, *, flat: bool = False) -> Loss:
         width = (1.0 if flat else 0.5) if self.width is None else float(self.width)
         if n_classes == 2:
             return HuberizedHinge(width)
         return Softmax(temperature=width, margin=1.0)
 
-    def relaxed(self, epsilon):
+    def relaxed(self, epsilon: float) -> Loss:
         return HuberizedHinge(_relaxed(self.h, _LAST_WIDTH, epsilon))
 
-    def _value(self, margin):
+    def _value(self, margin: Floats) -> Floats:
         return self.of_gap(1 - margin)
 
-    def _slope(self, margin):
+    def _slope(self, margin: Floats) -> Floats:
         return -self.rise(1 - margin)
 
-    def _curvature(self, margin):
+    def _curvature(self, margin: Floats) -> Floats:
         return self.bend(1 - margin)
 
     def of_gap(self, gap: Floats) -> Floats:
@@ -331,7 +331,7 @@ class HuberizedHinge(MarginLoss):
         """Return the second derivative of `of_gap`."""
         return np.where(np.abs(gap) <= self.h, self.smoothness, 0.0)
 
-    def narrowing(self):
+    def narrowing(self) -> Iterator[tuple[Loss, Loss, float]]:
         width = _FIRST_WIDTH
         while width > self.h:
             narrower = max(width / 8, self.h)
@@ -351,11 +351,11 @@ class _Frozen(HuberizedHinge):
         super().__init__(width)
         self.before = before
 
-    def rise(self, gap):
+    def rise(self, gap: Floats) -> Floats:
         inside = (gap + self.h) / (2 * self.h)
         return np.where(np.abs(gap) <= self.before, inside, (gap > 0).astype(np.float64))
 
-    def bend(self, gap):
+    def bend(self, gap: Floats) -> Floats:
         return np.where(np.abs(gap) <= self.before, self.smoothness, 0.0)
 
 
@@ -379,10 +379,10 @@ class Hinge(HuberizedHinge):
     def __init__(self):
         pass
 
-    def for_classes(self, n_classes, *, flat=False):
+    def for_classes(self, n_classes: int, *, flat: bool = False) -> Loss:
         return Hinge() if n_classes == 2 else OneVsRest(Hinge(), n_classes)
 
-    def corners(self, n_scores):
+    def corners(self, n_scores: int) -> dict[str, Any]:
         # Its curvature is so large that no noise would cover it.
         return Loss.corners(self, n_scores)
 
@@ -418,14 +418,14 @@ class Softmax(Loss):
     def _logits(self, scores: Floats, codes: Floats) -> Floats:
         return (scores + self.margin * (1 - codes)) / self.temperature
 
-    def value(self, scores, codes):
+    def value(self, scores: Floats, codes: Floats) -> Floats:
         total = self.temperature * logsumexp(self._logits(scores, codes), axis=1)
         return total - _margin(scores, codes)
 
-    def gradient(self, scores, codes):
+    def gradient(self, scores: Floats, codes: Floats) -> Floats:
         return softmax(self._logits(scores, codes), axis=1) - codes
 
-    def hessian_root(self, scores, codes):
+    def hessian_root(self, scores: Floats, codes: Floats) -> Floats:
         # (diag sqrt(p) - p sqrt(p)^T) times its transpose is diag(p) - p p^T.
         p = softmax(self._logits(scores, codes), axis=1)
         root = -p[:, :, None] * np.sqrt(p)[:, None, :]
@@ -433,7 +433,7 @@ class Softmax(Loss):
         root[:, index, index] += np.sqrt(p)
         return root / math.sqrt(self.temperature)
 
-    def corners(self, n_scores):
+    def corners(self, n_scores: int) -> dict[str, Any]:
         # The trace is (1 - sum of p^2) / t, at most (1 - 1/K) / t for K classes.
         mean = 1 / (n_scores * self.temperature)
         return {"corners": n_scores - 1, "rank": n_scores - 1, "smoothness": mean}
@@ -462,20 +462,20 @@ class OneVsRest(Loss):
         """Beta, the largest curvature."""
         return self.part.smoothness
 
-    def value(self, scores, codes):
+    def value(self, scores: Floats, codes: Floats) -> Floats:
         return self.part._value(scores * codes).sum(axis=1)
 
-    def gradient(self, scores, codes):
+    def gradient(self, scores: Floats, codes: Floats) -> Floats:
         return self.part._slope(scores * codes) * codes
 
-    def hessian_root(self, scores, codes):
+    def hessian_root(self, scores: Floats, codes: Floats) -> Floats:
         curvature = np.sqrt(self.part._curvature(scores * codes))
         return curvature[:, :, None] * np.eye(scores.shape[1])
 
-    def class_codes(self, n_classes):
+    def class_codes(self, n_classes: int) -> Floats:
         return 2 * np.eye(n_classes) - 1
 
-    def parts(self, codes):
+    def parts(self, codes: Floats) -> list[tuple[Loss, Floats]]:
         return [(self.part, codes[:, [k]]) for k in range(codes.shape[1])]
 
 
@@ -485,7 +485,7 @@ class ResidualLoss(Loss):
     noise_part = 0.1
     clip_part = 1.0
 
-    def corners(self, n_scores):
+    def corners(self, n_scores: int) -> dict[str, Any]:
         # Slopes are from -L to L, whatever y is.
         return {"corners": 2, "rank": 1, "smoothness": self.smoothness}
 
@@ -528,15 +528,15 @@ class Huber(ResidualLoss):
         """L, the threshold."""
         return float(self.threshold)
 
-    def value(self, scores, codes):
+    def value(self, scores: Floats, codes: Floats) -> Floats:
         size = np.abs(scores - codes)[:, 0]
         t = self.lipschitz
         return np.where(size <= t, size**2 / 2, t * (size - t / 2))
 
-    def gradient(self, scores, codes):
+    def gradient(self, scores: Floats, codes: Floats) -> Floats:
         return np.clip(scores - codes, -self.lipschitz, self.lipschitz)
 
-    def hessian_root(self, scores, codes):
+    def hessian_root(self, scores: Floats, codes: Floats) -> Floats:
         return (np.abs(scores - codes) <= self.lipschitz).astype(np.float64)[:, :, None]
 
 
@@ -623,20 +623,20 @@ class EpsilonInsensitive(ResidualLoss):
         residuals = scores - codes
         return residuals - self.width, -residuals - self.width
 
-    def value(self, scores, codes):
+    def value(self, scores: Floats, codes: Floats) -> Floats:
         above, below = self._gaps(scores, codes)
         return (self._side.of_gap(above) + self._side.of_gap(below))[:, 0]
 
-    def gradient(self, scores, codes):
+    def gradient(self, scores: Floats, codes: Floats) -> Floats:
         above, below = self._gaps(scores, codes)
         return self._side.rise(above) - self._side.rise(below)
 
-    def hessian_root(self, scores, codes):
+    def hessian_root(self, scores: Floats, codes: Floats) -> Floats:
         above, below = self._gaps(scores, codes)
         curvature = self._side.bend(above) + self._side.bend(below)
         return np.sqrt(np.minimum(curvature, self.smoothness))[:, :, None]
 
-    def narrowing(self):
+    def narrowing(self) -> Iterator[tuple[Loss, Loss, float]]:
         for wide, frozen, width in self._side.narrowing():
             yield _Sides(self.width, wide), _Sides(self.width, frozen), width
 
@@ -649,7 +649,7 @@ class _Sides(EpsilonInsensitive):
         self.side = side
 
     @property
-    def _side(self):
+    def _side(self) -> HuberizedHinge:
         return self.side
 
 

@@ -80,8 +80,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..._computing import advance
-from ..._linear_systems import UNIT
+from ..._computing import UNIT, advance
 from ._losses import Floats, Loss
 
 # How much better the system of a direction is solved where a rough solution did not do.

@@ -23,8 +23,8 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
 
-from ..._computing import advance
-from ..._linear_systems import TINY, Floats, power_below
+from ..._computing import TINY, advance, power_below
+from ..._linear_systems import Floats
 from ..._sklearn import Interval
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
@@ -36,10 +36,10 @@ from ...privacy._noise import (
     on_grid,
     secret_generator,
 )
-from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     GRID_PER_SENSITIVITY,
     ROUNDED_UP,
+    FeatureSpace,
     Minimizer,
     Problem,
     Space,
@@ -106,7 +106,7 @@ class LaplaceAnswers(LearnerMechanism):
         self.norm_constraint = norm_constraint
         self.n_landmarks = n_landmarks
 
-    def plan(self, space, terms, public):
+    def plan(self, space: Space, terms: Terms, public: Any) -> Plan:
         if public is None:
             raise ValueError(
                 "mechanism='laplace' answers at public points: pass them to fit as X_public."
@@ -266,7 +266,7 @@ class ExponentialMechanism(LearnerMechanism):
         self.candidates = candidates
         self.n_landmarks = n_landmarks
 
-    def plan(self, space, terms, public):
+    def plan(self, space: Space, terms: Terms, public: Any) -> Plan:
         if public is None and not space.is_whole_ball:
             raise ValueError(
                 "mechanism='exponential' needs public rows as candidates to choose from, unless "
@@ -274,7 +274,9 @@ class ExponentialMechanism(LearnerMechanism):
             )
         return ExponentialPlan(space, terms, int(self.n_rounds), public)
 
-    def default_regularization(self, space, terms, public, *, charged):
+    def default_regularization(
+        self, space: Space, terms: Terms, public: Any, *, charged: bool
+    ) -> float:
         landmarks = public is not None and self.candidates is None
         return public_regularization(space, terms, len(public) if landmarks else 1)
 

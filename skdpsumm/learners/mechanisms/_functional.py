@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 
-from ..._computing import advance
-from ..._linear_systems import Floats, power_below
+from ..._computing import advance, power_below
+from ..._linear_systems import Floats
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
-from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     GRID_PER_SENSITIVITY,
     ROUNDED_UP,
+    FeatureSpace,
     Minimizer,
     Problem,
     Space,
@@ -173,7 +173,7 @@ class FunctionalMechanism(LearnerMechanism):
         self.n_landmarks = n_landmarks
         self.max_points = max_points
 
-    def count_landmarks(self, n_numeric, delta):
+    def count_landmarks(self, n_numeric: int, delta: float) -> int:
         if self.n_landmarks != "auto":
             return int(self.n_landmarks)
         products = n_numeric * (n_numeric + 3) // 2
@@ -181,7 +181,7 @@ class FunctionalMechanism(LearnerMechanism):
         most = _MOST_LANDMARKS if delta > 0 else _LANDMARKS
         return min(max(2 * products, _LANDMARKS), most)
 
-    def plan(self, space, terms, public):
+    def plan(self, space: Any, terms: Terms, public: Any) -> Plan:
         if space.n_features is not None:
             return WeightNoise(space, terms)
         if terms.is_private and terms.delta == 0:

@@ -36,16 +36,24 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import get_config
 
-from ..._computing import advance, one_blas_thread
-from ..._linear_systems import Floats, power_below
+from ..._computing import advance, one_blas_thread, power_below
+from ..._linear_systems import Floats
 from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
 from ...privacy._noise import Block, IntegerNoise
 from ...schema._reading import SparseRows
 from ...schema._vectorizer import part_of
-from ..erm._feature_space import FeatureSpace, row_lengths, scaled_rows, zero_where_undefined
 from ..erm._losses import Loss, ResidualLoss
-from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
+from ..erm._problem import (
+    ROUNDED_UP,
+    FeatureSpace,
+    Minimizer,
+    Problem,
+    Terms,
+    row_lengths,
+    scaled_rows,
+    zero_where_undefined,
+)
 from ._base import Curvature, LearnerMechanism, Plan, ScoreNoise
 
 # Parts of R and of C that features and slopes are cut off to, and of their norm that weights are
@@ -162,12 +170,14 @@ class GradientDescent(LearnerMechanism):
         self.clip = clip
         self.n_landmarks = n_landmarks
 
-    def plan(self, space, terms, public):
+    def plan(self, space: Any, terms: Terms, public: Any) -> Plan:
         n_steps = _public_steps(space, terms) if self.n_steps == "auto" else int(self.n_steps)
         clip = _public_clip(terms) if self.clip == "auto" else float(self.clip)
         return GradientPlan(space, terms, n_steps, min(clip, terms.loss.lipschitz))
 
-    def default_regularization(self, space, terms, public, *, charged):
+    def default_regularization(
+        self, space: Any, terms: Terms, public: Any, *, charged: bool
+    ) -> float:
         # Stopping early does what a larger Lambda does elsewhere.
         return 1e-3 * space.radius**2
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._linear_systems import Floats, power_below
+from ..._computing import power_below
+from ..._linear_systems import Floats
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import RESERVE, noisy_integers, on_grid, radial_noise, secret_generator
 from ...privacy._objective import ObjectiveDP, calibrate, discrete_slack, regularization_of_share
-from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
-from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
+from ..erm._problem import ROUNDED_UP, FeatureSpace, Minimizer, Problem, Terms
 from ._base import Curvature, LearnerMechanism, Plan, ScoreNoise
 
 # The grid of the noise, as a part of its scale.
@@ -65,10 +65,12 @@ class ObjectivePerturbation(LearnerMechanism):
     pays_for_curvature = True
     default_losses = ("soft_hinge", "huberized_hinge")
 
-    def plan(self, space, terms, public):
+    def plan(self, space: Any, terms: Terms, public: Any) -> Plan:
         return ObjectivePlan(space, terms)
 
-    def default_regularization(self, space, terms, public, *, charged):
+    def default_regularization(
+        self, space: Any, terms: Terms, public: Any, *, charged: bool
+    ) -> float:
         # With more corners than one a ledger charges for these, and hardly less for more Lambda.
         one_corner = terms.loss.corners(terms.n_scores)["corners"] == 1
         share = _CURVATURE_SHARE_IN_A_LEDGER if charged and one_corner else _CURVATURE_SHARE
@@ -196,7 +198,7 @@ class ObjectivePlan(Plan):
     def _sure_tolerance(self, tilt: float) -> float:
         if not self.terms.is_private:
             return 0.0
-        sure = smallest_tolerance(self.space, self.terms, self.terms.max_rows, tilt)
+        sure = self.space.smallest_tolerance(self.terms, self.terms.max_rows, tilt)
         check_tolerance(self.terms.step, sure)
         return sure
 

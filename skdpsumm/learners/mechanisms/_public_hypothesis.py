@@ -174,10 +174,12 @@ class UpdateMechanism(LearnerMechanism):
         self.max_queries = max_queries
         self.failure_probability = failure_probability
 
-    def plan(self, space, terms, public):
+    def plan(self, space: Space, terms: Terms, public: Any) -> Plan:
         return self._plan(space, terms, self)
 
-    def default_regularization(self, space, terms, public, *, charged):
+    def default_regularization(
+        self, space: Space, terms: Terms, public: Any, *, charged: bool
+    ) -> float:
         return super().default_regularization(space, terms, None, charged=charged)
 
 

@@ -13,8 +13,8 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
+from ..._computing import TINY
 from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_of
-from ..._linear_systems import TINY
 from ...schema._columns import Date
 from .._frames import chosen, distinct, labelled
 from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING, Floats
@@ -462,7 +462,7 @@ class Estimate(NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return len(self._value)
 
-    def __getitem__(self, key) -> Estimate:
+    def __getitem__(self, key: Any) -> Estimate:
         key = self._places(key)
         found = Estimate(
             lambda covers: self._asked(covers)[:, *key],

@@ -13,17 +13,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress
-from ..._dask import check_columns
 from ...privacy import PrivacyLedger
 from ...privacy._fit import columns_kept
-from ...schema._reading import validate_table
+from ...schema._reading import is_dask, some_rows, validate_table
 from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
+from ...sketches._partitions import PartitionSchema
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper
 from .._frames import framed
-from ..inferring._points import Points, draw_points, maxent_points, points_for_a_look, systematic
-from ..inferring._regression import MomentRegression, Shift
+from ..inferring._points import (
+    MomentRegression,
+    Points,
+    Shift,
+    draw_points,
+    maxent_points,
+    points_for_a_look,
+    systematic,
+)
 from ..inferring._table_model import TableModel, histogram_columns
 from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
@@ -85,7 +92,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
@@ -233,7 +240,10 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         rng = check_random_state(self.random_state)
         known = self._known
         with columns_kept(self):
-            check_columns(self, X, schema=known)
+            if is_dask(X):
+                PartitionSchema.of(self, X, schema=known)
+            else:  # one row of a frame says what its columns are
+                validate_table(self, some_rows(X, slice(1)), schema=known)
             names = getattr(self, "feature_names_in_", None)
             sketcher = self._seeded(self._made_sketcher(known), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
@@ -246,11 +256,11 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         cls,
         sketch: PrivateSketch,
         *,
-        schema=None,
-        inference="auto",
-        n_synthetic=100_000,
-        random_state=None,
-        verbose=0,
+        schema: TableSchema | dict | tuple | None = None,
+        inference: str | Points = "auto",
+        n_synthetic: int = 100_000,
+        random_state: Any = None,
+        verbose: int = 0,
     ) -> M2MEstimator:
         """Return a fitted estimator for an analyst who holds only the release.
 
@@ -368,7 +378,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         found._conditions = (*self._conditions, asked)
         return found
 
-    def score(self, X, y=None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Return minus the root mean squared error of means, covariances and shares of categories.
 
         Higher is better, and 0 is perfect. Means and covariances are those of numeric columns, in

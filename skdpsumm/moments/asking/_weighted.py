@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._linear_systems import TINY
+from ..._computing import TINY
 from ...schema._columns import Categorical, read_cells
 from ...schema._schema import TableSchema
 from .._numbers import LEAST_WEIGHT_KEPT, ROUNDING, Codes, Floats

@@ -30,13 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from ..._linear_systems import TINY
+from ..._computing import TINY
 from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...schema._schema import TableSchema, stack_columns
-from ...sketches._graphical import GraphicalModel
+from ...sketches._graphical import GraphicalModel, Marginal
 from ...sketches._private_sketch import PrivateSketch
-from ...sketches._residuals import Marginal
 from ...sketches._rounding import evenly, in_order
 from .._numbers import (
     MOST_TABLE_CELLS,

@@ -1,31 +1,582 @@
-"""Classifiers and regressors that are trained from a private sketch."""
+"""Implicit M2M: any classifier or regressor, trained on synthetic rows that match a sketch."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin, RegressorMixin
+from numpy.typing import ArrayLike, NDArray
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..._computing import silence
+from ..._computing import TINY, progress, silence, warn_caller
 from ..._delegation import inner_has
-from ..._sklearn import StrOptions
+from ..._sklearn import HasMethods, StrOptions
+from ...features._feature_maps import FeatureMap
 from ...privacy import PrivacyLedger
-from ...schema._columns import Categorical, Numeric, class_codes, known_classes, listed_classes
-from ...schema._reading import validate_table
-from ...schema._schema import SchemaLike, as_schema
+from ...privacy._fit import columns_kept
+from ...schema._columns import (
+    Categorical,
+    Column,
+    Numeric,
+    class_codes,
+    known_classes,
+    listed_classes,
+)
+from ...schema._reading import ReadRows, Table, validate_table
+from ...schema._schema import SchemaLike, TableSchema, as_schema, stack_columns
+from ...sketches import AdaptiveSketcher, PrivateSketch
 from ...sketches._sketchers import TableSketcher
-from .._base import of_paper
-from ..inferring._points import Points
-from ._base import BaseImplicitM2M, weight_parameter
+from .._base import BaseM2M, frame_for, of_paper, table_of
+from .._frames import distinct
+from .._numbers import (
+    ERRORS_MISSED,
+    LEAST_SHARE_EXPLAINED,
+    MOST_FEATURES_OF_MODEL,
+    POINTS_PER_INPUT,
+)
+from ..asking._estimate import Estimate
+from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
+from ..asking._weighted import encoded
+from ..inferring._points import (
+    MomentRegression,
+    Points,
+    absent,
+    draw_points,
+    maxent_points,
+    systematic,
+)
+from ..inferring._table_model import TableModel, counted_columns, histogram_columns
+from ._coefficients import Regression
+
+
+class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
+    """What the classifier and the regressor share: sketch (X, y), weight points, train.
+
+    Subclasses describe the column of y (`_describe_target`) and split it off again.
+    """
+
+    _inner: ClassVar[str] = "estimator_"
+    _of_points: ClassVar[dict[str, Any]] = {"prior": [StrOptions({"auto", "uniform"})]}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseM2M._parameter_constraints,
+        "estimator": [None, HasMethods(["fit", "predict"])],
+    }
+
+    @property
+    def _regresses(self) -> bool:
+        """Whether points have the paper's weights, negative ones included, and no others."""
+        return isinstance(self.inference, Points) and self.inference.weights == "printed"
+
+    @abstractmethod
+    def _default_estimator(self) -> BaseEstimator:
+        """Return the estimator to train where none is given."""
+
+    @property
+    def _unfitted(self) -> Any:
+        """The estimator to train."""
+        return self._default_estimator() if self.estimator is None else self.estimator
+
+    @abstractmethod
+    def _checked_table(self, X, y) -> tuple[Any, NDArray]:
+        """Return X and y, checked as scikit-learn does."""
+
+    @abstractmethod
+    def _describe_target(self, y: NDArray) -> Column:
+        """Return what is public of the column of y; check y against it."""
+
+    @abstractmethod
+    def _set_target(self, columns: TableSchema, target: int) -> None:
+        """Set fitted attributes from the schema of the column that is learnt."""
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
+        """Release a sketch of (X, y), one charge, and train on it.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            The private rows.
+        y : array-like of shape (n_samples,)
+            What the model learns to predict; as private as X.
+        groups : array-like or series of shape (n_samples,), default=None
+            Label of the group, usually the person, that each row belongs to. You need it where
+            `max_rows_per_group` is set, and only there, so it is None. The guarantee then protects
+            whole groups, and the model learns from the rows that count.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If parameters or data are bad, a column of numbers has no range, or a value or a label
+            is not listed; nothing is charged.
+        BudgetExceededError
+            If the ledger cannot hold the release; nothing is charged.
+
+        Warns
+        -----
+        AnswerWarning, UserWarning
+            As in `from_sketch`, where the release shows that the model is weak.
+        """
+        self._check_parameters()
+        self._check_groups(groups)
+        rng = check_random_state(self.random_state)
+        with columns_kept(self):
+            cells, learnt = self._checked_table(X, y)
+            sketcher = self._build_sketcher(rng, self.n_features_in_, learnt)
+            feature_map = sketcher.preview_map(cells.shape[1] + 1)
+            table = Table([*(cells[:, j] for j in range(cells.shape[1])), learnt])
+            self._release(sketcher, table, feature_map, groups)
+            self._state_public(sketcher)
+        sketch = sketcher.sketch_
+        columns = table_of(sketch)
+        self._read_by = as_schema(self.schema)
+        self._frame = frame_for(X, columns.names)
+        return self._train(sketch, columns, columns.n_columns - 1, rng)
+
+    def _state_public(self, sketcher: Any) -> None:
+        """Say in the guarantee what it takes as public of y."""
+
+    def _build_sketcher(self, rng, n_features: int, y: NDArray):
+        """Return a sketcher of the table (X, y), whose map is drawn by an int."""
+        names = getattr(self, "feature_names_in_", None)
+        inputs = as_schema(self.schema).for_table(n_features, names)
+        inputs.require_bounds()
+        table = with_target(inputs, self._describe_target(y))
+        sketcher = self._made_sketcher(table)
+        if isinstance(sketcher, AdaptiveSketcher) and sketcher.target is None:
+            sketcher.target = table.n_columns - 1
+        return self._seeded(sketcher, rng)
+
+    def _sketched_schema(self, known: TableSchema | None) -> TableSchema | None:
+        if known is None or known.is_for_all:
+            return known  # the number of columns is not known
+        return with_target(known, Numeric(0, 1))
+
+    def _check_parameters(self) -> None:
+        if getattr(self.release, "schema", None) is not None:
+            raise ValueError(
+                f"{type(self.release).__name__} has a schema of its own, but the sketched table "
+                "has the target as its last column: give the schema of X to the model, "
+                f"{type(self).__name__}(schema=...)."
+            )
+        super()._check_parameters()
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: PrivateSketch,
+        *,
+        target: Any = None,
+        schema: SchemaLike | None = None,
+        estimator: Any = None,
+        inference: str | Points = "auto",
+        n_synthetic: int = 100_000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> Self:
+        """Return a model that is trained from a release alone.
+
+        For other people than those who were sketched, train on the rows of a
+        `SketchSummarizer.from_sketch`.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+            The release, of a table that holds the column to learn.
+        target : int or str, default=None
+            Number or name of the column to learn. None is the last one, where `fit` puts it. All
+            other columns are inputs, in their order.
+        schema : TableSchema or what stands for one, default=None
+            As in `M2MEstimator.from_sketch`, for all columns of the sketch, the one to learn
+            included. None takes what the sketch says: most sketches know their columns.
+        estimator, inference, n_synthetic, random_state, verbose :
+            As in the constructor.
+
+        Raises
+        ------
+        ValueError
+            If the sketch has no such column, or one of the wrong kind; or if a numeric column has
+            no range, in the sketch or here.
+
+        Warns
+        -----
+        AnswerWarning
+            If the release shows that the model is weak: for most inputs, the sketch does not tell
+            how the target depends on them (docs/m2m.md), or noise drowns even the number of rows.
+        UserWarning
+            If `effective_sample_size_` is small.
+        """
+        model = cls(
+            estimator=estimator,
+            inference=inference,
+            n_synthetic=n_synthetic,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        columns = model._described(sketch, schema)
+        which = columns.n_columns - 1 if target is None else columns.index(target, "target")
+        model._set_inputs(_all_but(columns, which))
+        return model._train(sketch, columns, which, check_random_state(random_state))
+
+    @cached_property
+    def _model(self) -> Any:
+        """What the histograms of the release tell, None if it has none."""
+        has_some = histogram_columns(self.sketch_.feature_map)
+        return TableModel(self.sketch_, self._table) if has_some else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Both take much room, and come out the same when they are made again from the release.
+        made = ("_model", "_plausible")
+        return {name: one for name, one in super().__getstate__().items() if name not in made}
+
+    def _train(self, sketch: PrivateSketch, columns: TableSchema, target: int, rng):
+        # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
+        for name in ("estimator_", "effective_sample_size_", "_model", "_plausible"):
+            self.__dict__.pop(name, None)
+        self.sketch_, self.privacy_ = sketch, sketch.privacy
+        self._set_target(columns, target)
+        self._table, self._target = columns, target
+        self._seed = int(rng.randint(np.iinfo(np.int32).max))
+        graphical = self._is_graphical(sketch.feature_map)
+        draw = self._drawn_rows if graphical else self._weighted_points
+        points, weights = draw(sketch, columns, rng)
+        if columns.missing(target):  # of which nothing is learnt
+            known = ~absent(columns, points[:, target], target)
+            if not known.any():
+                raise ValueError(
+                    f"Column {columns.name(target)!r} is missing in all synthetic rows, so no "
+                    "model can learn it. When you sketch again, use a larger epsilon, or fewer "
+                    "columns."
+                )
+            points, weights = points[known], weights[known] / weights[known].sum()
+        self._columns = _all_but(columns, target)
+        inputs = self._encoded(np.delete(points, target, axis=1))
+        learnt = self._learnt(self._observed(points[:, target]))
+        each = weights * len(weights)
+        self.estimator_ = self._trained(self._unfitted, inputs, learnt, each, rng)
+        self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
+        if not graphical:
+            self._warn_of_few_points(inputs.shape[1])
+        warn_of_invisible_inputs(sketch, columns, target, None if graphical else self._points.prior)
+        return self
+
+    def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
+        """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
+        with progress(type(self).__name__, self.verbose):
+            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+            rows = self._model.sample(self.n_synthetic, generator)
+        return rows, np.full(len(rows), 1 / len(rows))
+
+    def _trained(
+        self, estimator: Any, inputs: NDArray, learnt: NDArray, weights: NDArray, rng: Any
+    ) -> Any:
+        """Return an estimator, trained on weighted rows: on drawn ones if it takes no weights."""
+        estimator, parameter = clone(estimator), weight_parameter(estimator)
+        if np.ptp(weights) and parameter is None:
+            drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
+            inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
+        if not self._regresses:
+            inputs, learnt, weights = self._completed(inputs, learnt, weights)
+        if parameter is None or np.allclose(weights, 1.0):
+            return estimator.fit(inputs, learnt)
+        # Points without weight teach nothing and cost the estimator time.
+        kept = np.abs(weights) > np.abs(weights).max() * 1e-9
+        with config_context(enable_metadata_routing=False):  # `parameter` names the step already
+            return estimator.fit(inputs[kept], learnt[kept], **{parameter: weights[kept]})
+
+    def _completed(self, inputs: NDArray, learnt: NDArray, weights: NDArray) -> Any:
+        """Return rows and weights that any estimator takes."""
+        return inputs, learnt, weights
+
+    def coefficients(self, columns: Sequence[Any] | None = None) -> Estimate:
+        """Return the coefficients of a regression of the target on some inputs, with their errors.
+
+        This needs no rows and costs no privacy. The regression has no penalty, which would bias its
+        coefficients. For one with a penalty, or any other fit, ask `M2MEstimator.statistic`.
+
+        Parameters
+        ----------
+        columns : sequence of str or int, default=None
+            The inputs, at least one of those that the model has. None takes all, as the model does.
+
+        Returns
+        -------
+        Estimate
+            Of shape (1 + k,), the intercept first; (n_classes, 1 + k) for more than two classes.
+            In each column of categories the first category is left out. The coefficients of the
+            others say how they differ from it.
+            ``interval(covers="population")`` is what a statistician reports: it covers the
+            coefficient of the population that the rows are a sample of. The default interval
+            covers the regression on the rows that were sketched.
+
+        Raises
+        ------
+        ValueError
+            If the release is not read by a graphical model, or if `columns` is empty or names an
+            input twice.
+
+        Warns
+        -----
+        AnswerWarning
+            If the release shows no rows of a category, or none of some class in it. Then its
+            coefficients may be anything, and their intervals are infinite.
+
+        Notes
+        -----
+        To first order, a coefficient is a mean over rows: the mean of each row's influence on it.
+        Its error is that of such a mean. It has three parts: the noise, how columns go together
+        where no group was counted, and where in their cells rows lie. For "population", the spread
+        of the influence over the rows is added, which is the sandwich estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MClassifier, Numeric
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.integers(0, 5, (20_000, 2))
+        >>> y = rng.random(20_000) < 1 / (1 + np.exp(1 - X[:, 0] / 2))
+        >>> model = M2MClassifier([Numeric(0, 4, step=1)] * 2, random_state=0).fit(X, y)
+        >>> answer = model.coefficients()
+        >>> answer.labels
+        (('intercept', 'x0', 'x1'),)
+        >>> low, high = answer.interval(0.999999, covers="population")[1]
+        >>> bool(low < 0.5 < high)
+        True
+        """
+        check_is_fitted(self, "estimator_")
+        if not self._is_graphical(self.sketch_.feature_map):
+            raise ValueError(
+                "coefficients needs a sketch of histograms, read by a graphical model: leave the "
+                "sketcher out, or train with from_sketch(sketch, inference='graphical')."
+            )
+        inputs = [j for j in range(self._table.n_columns) if j != self._target]
+        if columns is not None:
+            chosen = [self._columns.index(key, "columns") for key in columns]
+            if not chosen or len(set(chosen)) < len(chosen):
+                raise ValueError(
+                    f"columns must name at least one input, each once, got {list(columns)!r}."
+                )
+            inputs = [inputs[k] for k in chosen]
+        with progress(f"{type(self).__name__}.coefficients", self.verbose):
+            return Regression(self, inputs).to_estimate()
+
+    @abstractmethod
+    def _observed(self, cells: NDArray) -> NDArray:
+        """Return cells of the target as numbers, (n, 1), or as indicators, (n, n_classes).
+
+        Of two classes it is the indicator of the second, (n, 1).
+        """
+
+    def _plain_estimator(self) -> BaseEstimator:
+        """Return the regression without a penalty: the default one, unless it has one."""
+        return self._default_estimator()
+
+    def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
+        """Return points, shape (n, d), and weights that sum to one, if they are not printed."""
+        own = self._points
+        points = draw_points(own.prior, sketch, columns, self.n_synthetic, rng)
+        with progress(type(self).__name__, self.verbose):
+            if not self._regresses:
+                return maxent_points(sketch, points, columns, rng)
+            means, penalty = sketch.unprojected(), own.regularization
+            ridge = MomentRegression(means, points, regularization=penalty, center=False)
+            return points, ridge.weights
+
+    def _warn_of_few_points(self, n_inputs: int) -> None:
+        """Warn where the weights have collapsed on few points; all of it was released before."""
+        worth = self.effective_sample_size_
+        if worth < POINTS_PER_INPUT * (n_inputs + 1):
+            warn_caller(
+                "Use Points(prior='auto'), a sketch with a histogram of each column "
+                "(SketchUnion), more synthetic points (n_synthetic), fewer columns or a larger "
+                f"epsilon. Few synthetic points match the sketch: {self.n_synthetic} are worth "
+                f"{worth:.0f} of equal weight (effective_sample_size_), for {n_inputs} inputs, so "
+                "the model may be near chance.",
+                UserWarning,
+            )
+
+    def _read_rows(self, X) -> NDArray[np.float64]:
+        """Check rows that are predicted, and return what the estimator is given."""
+        check_is_fitted(self, "estimator_")
+        if isinstance(X, ReadRows):
+            return X.values
+        X = validate_table(self, X, schema=self._read_by, reset=False)
+        self._columns.check(X)
+        return self._encoded(X)
+
+    def _encoded(self, X: NDArray | Table) -> NDArray[np.float64]:
+        """Return what the estimator is given: no missing values, and no words."""
+        return np.column_stack([self._encoded_column(X, j) for j in range(X.shape[1])])
+
+    def _encoded_column(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
+        """Return a number, or the middle of its range and an indicator; those of categories."""
+        column = self._columns.columns[j]
+        if isinstance(column, Categorical):
+            return np.eye(column.n_codes)[self._columns.read(X, j)]
+        numbers = column.numbers(X[:, j])
+        gone = np.isnan(numbers)
+        known = np.where(gone, np.mean(column.bounds), numbers)
+        return np.column_stack([known, gone][: 1 + column.missing])
+
+    def predict(self, X: Any) -> NDArray:
+        """Predict with the trained estimator.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows with the columns that were sketched. Give categories as values, not as indicators,
+            and missing values as they are.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If a value is not among its column's categories.
+        """
+        inputs = self._read_rows(X)  # which raises where nothing is fitted
+        return self.estimator_.predict(inputs)
+
+
+def weight_parameter(estimator: Any) -> str | None:
+    """Return what `fit` calls the weights of rows, None where it takes none."""
+    path = ""
+    while isinstance(estimator, Pipeline):
+        name, estimator = estimator.steps[-1]
+        path += f"{name}__"
+    return f"{path}sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def _all_but(columns: TableSchema, which: int) -> TableSchema:
+    """Return all columns but one."""
+    return columns.take([j for j in range(columns.n_columns) if j != which])
+
+
+def with_target(inputs: TableSchema, target: Column) -> TableSchema:
+    """Return the schema of the table (X, y)."""
+    if inputs.names is None:
+        return TableSchema([*inputs.columns, target])
+    # A column of X may be called so: the two must not be taken for one.
+    names = distinct([*inputs.names, "target"])
+    return TableSchema(dict(zip(names, [*inputs.columns, target], strict=True)))
+
+
+def warn_of_invisible_inputs(
+    sketch: PrivateSketch, columns: TableSchema, target: int, prior: Any
+) -> None:
+    """Warn where the sketch tells of too few inputs how the target goes with them.
+
+    Over points whose columns are independent, an input times the centred target is
+    ``a . phi`` and a rest. Of the rest no sketch of phi can tell how the data differ from the
+    points: a model learns that the target has nothing to do with the input. A graphical model
+    learns that of the inputs which no histograms connect with the target.
+
+    Of more than 3,000 features nothing is said: the regression would take longer than the model.
+
+    Parameters
+    ----------
+    sketch : PrivateSketch
+    columns : TableSchema
+        With the range of every numeric column.
+    target : int
+        The column that is learnt.
+    prior : {"auto", "uniform"} or None
+        As in `draw_points`. None, where the model is trained on rows of the graphical model.
+    """
+    if sketch.is_drowned:
+        warn_of_the_drowned(sketch, "the model has learnt nothing")
+        return
+    inputs = np.array([j for j in range(columns.n_columns) if j != target])
+    if prior is None:
+        shares = np.isin(inputs, _connected(sketch.feature_map, target)).astype(np.float64)
+    elif sketch.feature_map.n_features > MOST_FEATURES_OF_MODEL:
+        return
+    else:
+        shares = _explained_shares(sketch, columns, target, inputs, prior)
+    hidden = shares < LEAST_SHARE_EXPLAINED
+    if 2 * hidden.sum() <= len(inputs):
+        return
+    name, unseen = columns.name(target), inputs[hidden].tolist()
+    told = f"{first_of([repr(columns.name(j)) for j in unseen])}, of {len(inputs)} inputs"
+    pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
+    count = f"(HistogramSketcher(marginals=[{pair!r}, ...]))"
+    if prior is None:
+        message = (
+            f"Leave the sketcher out, name the target (AdaptiveSketcher(target={pair[1]!r})), or "
+            f"count pairs with it {count}. The sketch does not tell how {name!r} goes with {told}, "
+            "and the model takes them to be independent."
+        )
+    else:
+        message = (
+            f"Sketch histograms of pairs with the target {count}, fewer columns, more n_components "
+            f"or a smaller gamma. The sketch explains only {shares[hidden].mean():.0%} of how "
+            f"{name!r} goes with {told}, over the synthetic points. The model learns nothing about "
+            "the rest, and may be far worse than one that sees the rows."
+        )
+    warn_caller(message, AnswerWarning)
+
+
+def _connected(feature_map: FeatureMap, target: int) -> list[int]:
+    """Return the columns that histograms connect with the target, itself among them."""
+    connected, groups = {target}, counted_columns(feature_map)
+    while met := [g for g in groups if connected & g and not g <= connected]:
+        connected = connected.union(*met)
+    return list(connected)
+
+
+def _explained_shares(
+    sketch: PrivateSketch, columns: TableSchema, target: int, inputs: NDArray, prior: str
+) -> NDArray[np.float64]:
+    """Return of each input how much of its dependence with the target the features explain."""
+    # Points of its own, always the same: a model does not change because it was judged.
+    # Any features explain much of few points for each.
+    n_points = max(5_000, 10 * sketch.feature_map.n_features)
+    rng = check_random_state(0)
+    points = draw_points(prior, sketch, columns, n_points, rng)
+    points = stack_columns([rng.permutation(points[:, j]) for j in range(columns.n_columns)])
+    model = MomentRegression(sketch, points, regularization="theory", center=True)
+    label = _standardised(points, columns, target)
+    return np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])
+
+
+def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
+    """Return the share of an input's products with the label that phi explains.
+
+    It is one where noise hides the rest.
+    """
+    products = (one[:, :, None] * label[:, None, :]).reshape(len(one), -1)
+    products -= products.mean(axis=0)
+    slope, rest = model.approximate(products)
+    noise, spread = model.sketch.linear_noise_std(slope), products.var(axis=0).sum()
+    # What is left out matters from as many standard errors of noise on as it does for answers.
+    if rest.sum() <= ERRORS_MISSED**2 * np.sum(noise**2):
+        return 1.0
+    return max(1.0 - float(rest.sum() / spread), 0.0)
+
+
+def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
+    """Return a column as a number, or as indicators, all standardised, shape (n, k)."""
+    found = np.column_stack(encoded(columns.columns[j], points[:, j]))
+    # More than 16 categories would make too many products with those of another column.
+    found = found[:, np.argsort(-np.count_nonzero(found, axis=0), kind="stable")[:16]]
+    found -= found.mean(axis=0)
+    return found / np.maximum(found.std(axis=0), TINY)
 
 
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
@@ -86,7 +637,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
@@ -101,10 +652,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         The trained classifier.
     sketch_ : PrivateSketch
         The release, of the columns of X and the label.
-    privacy_ : PrivacyGuarantee or TargetedPrivacy
-        What the release promises. With `X_target` in `from_sketch` there are two claims:
-        `privacy_.sketch` for the rows that were sketched, and `privacy_.target` for the target's,
-        with epsilon = inf.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
     effective_sample_size_ : float
         Number of equally weighted points that the weights are worth. It is `n_synthetic` where rows
         are drawn from a graphical model. Training warns if it is below ten for each input: then few
@@ -355,7 +904,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    ledger : PrivacyLedger or LedgerDataset, default=None
+    ledger : PrivacyLedger, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
@@ -368,10 +917,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         The trained regressor.
     sketch_ : PrivateSketch
         The release, of the columns of X and y.
-    privacy_ : PrivacyGuarantee or TargetedPrivacy
-        What the release promises. With `X_target` in `from_sketch` there are two claims:
-        `privacy_.sketch` for the rows that were sketched, and `privacy_.target` for the target's,
-        with epsilon = inf.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
     effective_sample_size_ : float
         As in `M2MClassifier`.
     n_features_in_ : int

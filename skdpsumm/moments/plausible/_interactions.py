@@ -15,9 +15,9 @@ from itertools import combinations
 
 import numpy as np
 
-from ..._linear_systems import TINY
-from ...sketches._residuals import Marginal
-from ...sketches._steps import MEAN_NOISE
+from ..._computing import TINY
+from ...sketches._adaptive import MEAN_NOISE
+from ...sketches._graphical import Marginal
 from .._numbers import (
     MOST_LEFT_OUT,
     ROUNDING,

@@ -1,7 +1,7 @@
 """What the noise of a release may have been: the counts of plausible tables, exact and signed.
 
 A group g of columns was counted with noise E_g. A plausible table has other noise, drawn anew about
-the best unbiased counts. The residual of a set t of columns (`sketches/_residuals.py`) is off by
+the best unbiased counts. The residual of a set t of columns (`sketches/_graphical.py`) is off by
 
     e_t = sum_g w_g centred(E_g summed to t) / precision_t,
 
@@ -20,11 +20,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._computing import Kept
-from ..._linear_systems import TINY
+from ..._computing import TINY, Kept
 from ...privacy import PrivacyGuarantee
+from ...sketches._graphical import subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
-from ...sketches._residuals import subsets
 from .._numbers import MOST_KEPT, N_TABLES, Floats, Group
 from ..inferring._table_model import TableModel
 

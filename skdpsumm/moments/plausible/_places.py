@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtr
 
-from ..._linear_systems import TINY
+from ..._computing import TINY
 from .._numbers import (
     FEWEST_IN_CELL,
     N_QUANTILES,

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ..._computing import Kept
-from ..._linear_systems import TINY
+from ..._computing import TINY, Kept
 from ...sketches._private_sketch import most_rows_of_a_unit
 from ...sketches._rounding import RAKING_SWEEPS
 from .._numbers import (
