@@ -16,8 +16,8 @@ from skdpsumm.features._apart import LEVELS, _Cover, _differences, least_kernel
 from skdpsumm.features._feature_maps import FourierMap, auto_gamma
 from skdpsumm.privacy import PrivacyLedger
 from skdpsumm.schema import Categorical, Date, Numeric, TableSchema
+from skdpsumm.schema._reading import SparseRows
 from skdpsumm.schema._schema import public_points
-from skdpsumm.schema._sparse import SparseRows
 from skdpsumm.sketches import PrivateSketch, RFFSketcher
 from skdpsumm.sketches._private_sketch import VERSION
 

@@ -82,7 +82,7 @@ WRONG_COLUMNS = {
     "a step that misses the end": (lambda: Numeric(0, 1, step=0.3), "does not lead"),
     "a step too fine": (lambda: Numeric(0, 1e9, step=1e-9), "finer than float64"),
     "edges that fall": (lambda: Numeric(edges=[0, 2, 1]), "increasing"),
-    "no edges": (lambda: Numeric(0, 1, edges=5), "increasing"),
+    "no edges": (lambda: Numeric(0, 1, edges=5), "edges must be a list"),
     "edges beyond the range": (lambda: Numeric(0, 1, edges=[0, 2]), "begin and end at"),
     "a bin without a value": (lambda: Numeric(edges=[0, 0.2, 0.4, 2], step=1), "without a value"),
     "missing by a word": (lambda: Numeric(0, 1, missing="yes"), "missing must be True or False"),

@@ -16,8 +16,7 @@ from skdpsumm.features._feature_maps import ExactProduct
 from skdpsumm.learners import GradientDescent, TDDLClassifier, TDILClassifier, TDILRegressor
 from skdpsumm.learners.erm._problem import MOST_SOLVED, FeatureSpace
 from skdpsumm.learners.mechanisms._gradient import IntegerRows
-from skdpsumm.schema._reading import NoEstimator, validate_table
-from skdpsumm.schema._sparse import SparseRows
+from skdpsumm.schema._reading import NoEstimator, SparseRows, validate_table
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 
 # Tests of other things set these off, on tables as small as they are.

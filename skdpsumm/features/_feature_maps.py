@@ -34,8 +34,8 @@ from sklearn.utils import gen_batches
 from .._computing import advance, one_blas_thread
 from ..privacy._mechanisms import register
 from ..schema._columns import Categorical, Numeric, first_values, increasing, told
+from ..schema._reading import SparseRows
 from ..schema._schema import TableSchema, first_difference
-from ..schema._sparse import SparseRows
 from ._apart import least_kernel
 
 # Rows are clipped to this, so that no product overflows (frequencies are below 2**40).

@@ -29,8 +29,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import gen_batches
 
 from .._computing import one_blas_thread, silence
-from ..schema._reading import rows_of
-from ..schema._sparse import SparseRows
+from ..schema._reading import SparseRows, rows_of
 from ..schema._vectorizer import PublicVectorizer
 from ._feature_maps import ExactProduct
 

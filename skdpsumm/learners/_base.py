@@ -32,9 +32,8 @@ from ..privacy._fit import PrivateFit, own_clone
 from ..privacy._noise import nominal_mechanism
 from ..schema._columns import class_codes, known_classes, public_interval
 from ..schema._groups import Groups
-from ..schema._reading import ReadRows, unwrap
+from ..schema._reading import ReadRows, SparseRows, unwrap
 from ..schema._schema import SchemaLike, allowed, as_schema
-from ..schema._sparse import SparseRows
 from ..schema._vectorizer import part_of
 from ._space import MOST_COLUMNS, Reading, even_points, open_space
 from .erm._kernel_space import PolynomialKernel
@@ -351,7 +350,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         n_rows, terms = len(X), plan.terms
         if n_rows == 0:  # which a search lets be; solvers are for one row at least, of no share
             shape = 1, X.shape[1]
-            X = SparseRows.zeros(*shape) if isinstance(X, SparseRows) else np.zeros(shape)
+            X = SparseRows(shape) if isinstance(X, SparseRows) else np.zeros(shape)
             return Problem(plan.space, X, np.ones((1, terms.n_scores)), terms, np.zeros((1, 1)))
         if groups is None:
             return Problem(plan.space, X, codes, terms)

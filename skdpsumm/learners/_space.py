@@ -15,9 +15,8 @@ from sklearn.utils import check_random_state
 
 from .._computing import warn_caller
 from ..features._feature_maps import auto_gamma
-from ..schema._reading import beside_X, unwrap, validate_table
+from ..schema._reading import SparseRows, beside_X, unwrap, validate_table
 from ..schema._schema import TableSchema, public_points
-from ..schema._sparse import SparseRows
 from ..schema._vectorizer import (
     Interactions,
     VectorRows,

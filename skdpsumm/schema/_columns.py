@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 from numbers import Real
 from operator import lt
 from typing import Any, ClassVar
@@ -31,11 +31,12 @@ from .._html import MOST_ROWS_SHOWN, cut, more_of
 from ._reading import (
     INTERVALS,
     ISO,
+    MISSING,
     NARROW,
     TIME_TYPES,
+    TIMES,
     UNLISTED,
     CellError,
-    cell_fault,
     cells_as_objects,
     exact_dates,
     exact_numbers,
@@ -47,10 +48,10 @@ from ._reading import (
     label_array,
     number_of_word,
     numbers_of_words,
-    plain_labels,
-    positions,
+    plain_label,
+    read_each,
+    read_labels,
     reads_as_number,
-    sound_labels,
     without_words,
 )
 
@@ -67,13 +68,16 @@ _SHORTEST_RANGE, _FARTHEST_END = 1e-300, 1e300
 _MISSING_NUMBER = 0.75**0.5
 # Two different categories are as far apart as the two ends of a numeric range.
 _INDICATOR = 0.5**0.5
+# What may be wrong with a cell of a category, the worst first, which has the code -4. Missing cells
+# are no unlisted ones, for the remedies differ.
+_FAULTS_OF_CATEGORIES = (TIMES, MISSING, INTERVALS, UNLISTED)
 # The category of all values that a column with `Categorical.other` does not list.
 OTHER = "other"
 # Smaller parts of a step are rounding.
 _OF_A_STEP = 1e-6
-# The steps of dates, as numpy names them.
-_UNITS = {"day": "D", "month": "M", "hour": "h"}
-_CALENDAR = {"hour": "M8[h]", "day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}
+# The steps of dates and the parts of a calendar, as numpy names them.
+_STEPS = ("day", "month", "hour")
+_UNITS = {"hour": "h", "day": "D", "month": "M", "year": "Y"}
 
 
 class Column:
@@ -115,9 +119,7 @@ class Column:
                 f"missing must be True or False, got {self.missing!r}. Values that stand for a "
                 "missing one go to missing_values."
             )
-        given: Any = self.missing_values
-        is_none = isinstance(given, tuple) and not given
-        codes, says_missing = ((), False) if is_none else check_missing_values(given)
+        codes, says_missing = check_missing_values(self.missing_values)
         vars(self).update(missing_values=codes, missing=bool(self.missing or says_missing))
 
     def decode(self, read: NDArray) -> NDArray:
@@ -210,7 +212,7 @@ class Numeric(Column):
         given = (self.low, self.high)
         if edges is not None and given == (None, None):
             given = edges[0], edges[-1]
-        bounds = _check_range(given)
+        bounds = None if given == (None, None) else public_interval("low and high", given)
         low, high = bounds or (None, None)
         vars(self).update(low=low, high=high, edges=edges)
         if edges is not None and (edges[0], edges[-1]) != bounds:
@@ -496,10 +498,11 @@ class Date(Numeric):
     zone: str | None = field(default=None, kw_only=True)
     edges: ClassVar[None] = None  # type: ignore[misc]
     unit: ClassVar[None] = None  # type: ignore[misc]
+    spacing: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.step, str) or self.step not in _UNITS:
-            raise ValueError(f"step={self.step!r} must be one of {list(_UNITS)}.")
+        if not isinstance(self.step, str) or self.step not in _STEPS:
+            raise ValueError(f"step={self.step!r} must be one of {list(_STEPS)}.")
         self._zone_of_cells()
         self._check_words()
         ends = {name: str(self._value(name, getattr(self, name))) for name in ("low", "high")}
@@ -533,11 +536,6 @@ class Date(Numeric):
     def bounds(self) -> tuple[float, float]:
         """The range in steps since `low`, (0, n)."""
         return 0.0, float((np.datetime64(self.high) - self._first).astype(np.int64))
-
-    @property
-    def spacing(self) -> float:
-        """The distance between two values as `read` returns them."""
-        return 1.0
 
     @property
     def _codes(self) -> list[Any]:
@@ -588,11 +586,13 @@ class Date(Numeric):
     @property
     def calendar_units(self) -> tuple[str, ...]:
         """The parts of a calendar that hold several steps, or may."""
-        return tuple(_CALENDAR)[1 + (self.step != "hour") :]
+        return tuple(_UNITS)[1 + (self.step != "hour") :]
 
     def calendar(self, unit: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         """Return the days (or the like) of the range, and the edges between, half a step off."""
-        first, last = (np.datetime64(end).astype(_CALENDAR[unit]) for end in (self.low, self.high))
+        first, last = (
+            np.datetime64(end).astype(f"M8[{_UNITS[unit]}]") for end in (self.low, self.high)
+        )
         dates = np.arange(first, last + 1)
         steps = (dates.astype(self._first.dtype) - self._first).astype(np.float64)
         return tuple(dates.astype(str)), np.append(np.maximum(steps, 0), self.bounds[1] + 1) - 0.5
@@ -687,24 +687,50 @@ class Categorical(Column):
         CellError
             If a cell is not listed, or is missing where none may be.
         """
-        codes = positions(
-            cells,
-            self.categories,
-            missing=self.missing,
-            missing_values=self.missing_values,
-            words_as_numbers=self.other,  # a number that became a word must not become "other"
-        )
-        if self.other:
-            codes[codes < 0] = self.categories.index(OTHER)
-        if np.any(codes < 0):
-            of_each_type = {type(cell): cell for cell in cells.tolist()}.values()
-            raise CellError(INTERVALS if INTERVALS in map(cell_fault, of_each_type) else UNLISTED)
+        if not holds(cells.dtype, [*self._lookup]):
+            raise CellError(NARROW)
+        unlisted = self.categories.index(OTHER) if self.other else -1
+        code_of_fault = {fault: k - 4 for k, fault in enumerate(_FAULTS_OF_CATEGORIES)}
+        code_of_fault |= {MISSING: len(self.categories)} if self.missing else {}
+        code_of_fault |= {INTERVALS: unlisted} if self.other else {}
+
+        def code(cell: Any) -> int:
+            if isinstance(cell, TIME_TYPES):  # a missing one, too
+                return code_of_fault[TIMES]
+            try:
+                word = self.other and isinstance(cell, str)
+                label = plain_label(number_of_word(cell) if word else cell)
+            except CellError as error:
+                return code_of_fault.get(error.fault, unlisted)
+            except Exception:  # of a cell that may be any object: its text may quote anything
+                return unlisted
+            return self._lookup.get(label, unlisted)
+
+        kind, values = cells.dtype.kind, cells.tolist()
+        if kind in "biuf":
+            found = map(self._lookup.get, values, repeat(unlisted))
+            codes = np.fromiter(found, np.int64, len(values))
+            codes[np.isnan(cells)] = code_of_fault[MISSING]
+        else:
+            codes = np.array(read_each(values, code) if kind not in "mM" else [-4], np.int64)
+        worst = codes.min(initial=0)
+        if worst < 0:
+            raise CellError(_FAULTS_OF_CATEGORIES[worst])
         return codes
 
-    @property
-    def n_encoded(self) -> int:
-        """Number of columns that `encode` returns."""
-        return self.n_codes
+    @cached_property
+    def _lookup(self) -> dict[Any, int]:
+        """The code of each value that a cell may be.
+
+        A dict compares numbers exactly, of whatever types: 1, 1.0 and True are one key, and an
+        integer beyond 2**53 is not the float that is closest.
+        """
+        # With `other`, a number that became a word must not become "other".
+        form = numbers_of_words if self.other else list
+        found = {value: code for code, value in enumerate(form(self.categories))}
+        return found | dict.fromkeys(form(self.missing_values), len(self.categories))
+
+    n_encoded = n_codes  # the number of columns that `encode` returns
 
     def encode(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the indicators of codes, times sqrt(1/2)."""
@@ -816,25 +842,9 @@ def first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.
     return first
 
 
-def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
-    low, high = pair
-    if low is None and high is None:
-        return None
-    ends = _as_float(low), _as_float(high)
-    if not (ends[1] - ends[0] > _SHORTEST_RANGE and max(-ends[0], ends[1]) <= _FARTHEST_END):
-        raise ValueError(
-            f"low and high must be two finite numbers, the public range of the column: within "
-            f"{_FARTHEST_END:g}, low < high, and more than {_SHORTEST_RANGE:g} apart; got "
-            f"({low!r}, {high!r})."
-        )
-    return ends
-
-
 def increasing(name: str, given: Any, *, least: int) -> tuple[float, ...]:
     """Return increasing numbers as floats, so many at least, or raise ValueError."""
-    listed = list(islice(given, MOST_LISTED + 1)) if np.iterable(given) else []
-    check_number_listed(name, len(listed))
-    found = tuple(map(_as_float, listed))
+    found = tuple(map(_as_float, _some_listed(name, given)))
     is_short = len(found) < least or any(map(math.isnan, found))
     if is_short or not all(map(lt, found, found[1:])):
         raise ValueError(f"{name}={given!r} must be a list of at least {least} increasing numbers.")
@@ -884,11 +894,7 @@ def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     ValueError
         For those, and for what is neither word, number nor truth value.
     """
-    listed = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0  # no array of one
-    if isinstance(values, str | bytes | Mapping) or not listed:
-        raise ValueError(f"{name} must be a list of values, got {values!r}.")
-    plain = tuple(_plain(value) for value in islice(values, MOST_LISTED + 1))
-    check_number_listed(name, len(plain))
+    plain = tuple(map(_plain, _some_listed(name, values)))
     for value in plain:
         _check_one(name, value)
     seen: set[Any] = set()
@@ -906,13 +912,18 @@ def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     return plain
 
 
-def check_number_listed(name: str, n: int) -> None:
-    """Raise ValueError for more values than are listed anywhere."""
-    if n > MOST_LISTED:
+def _some_listed(name: str, values: Any) -> list[Any]:
+    """Return the values of a list; raise ValueError for no list, or more than are listed."""
+    is_listed = np.iterable(values) and not isinstance(values, str | bytes | Mapping)
+    if not is_listed:
+        raise ValueError(f"{name} must be a list of values, got {values!r}.")
+    listed = list(islice(values, MOST_LISTED + 1))
+    if len(listed) > MOST_LISTED:
         raise ValueError(
             f"{name} lists more than {MOST_LISTED:,} values; group rare ones, or leave the column "
             "out."
         )
+    return listed
 
 
 def _plain(value: Any) -> Any:
@@ -967,10 +978,9 @@ def check_missing_values(values: Any) -> tuple[tuple[Any, ...], bool]:
     ValueError
         As `check_listed`, and for numbers that a container may have rounded another to.
     """
-    if isinstance(values, Mapping):
-        raise ValueError(f"missing_values must be a code or a list of codes, got {values!r}.")
     alone = isinstance(values, str | bytes) or not np.iterable(values)
-    listed = [] if values is None else [values] if alone else list(values)
+    given = () if values is None else [values] if alone else values
+    listed = _some_listed("missing_values", given)
     codes = check_listed("missing_values", [one for one in listed if not is_missing(one)])
     large = [code for code in codes if not isinstance(code, str) and abs(code) >= 2**53]
     if large:
@@ -1025,26 +1035,28 @@ def listed_classes(classes: Any, name: str = "classes") -> NDArray:
     if listed and all(isinstance(value, bool) for value in listed):
         return np.unique(np.array(listed))
     try:
-        return np.unique(label_array(sound_labels(plain_labels(np.array(listed, object)))))
+        return np.unique(label_array(read_labels(listed)))
     except CellError as error:
         raise error.as_error(f"{name}={list(listed)!r}", of_labels=True) from None
 
 
 def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
     """Return the position of each label among the classes, -1 for what is none of them."""
-    return positions(y, classes.tolist())
+    known = {label: code for code, label in enumerate(classes.tolist())}
+    return np.array([known.get(label, -1) for label in y.tolist()], np.int64)
 
 
 def public_interval(name: str, given: Any) -> tuple[float, float]:
     """Return the ends of a public interval; raise ValueError for what is none."""
     try:
-        low, high = (float(end) for end in given)
+        low, high = map(_as_float, given)
     except (TypeError, ValueError):
         low = high = np.nan
-    # Halves of narrower intervals are rounded, and what is scaled by them leaves [-1, 1].
-    is_wide = high - low >= 2 * np.finfo(np.float64).tiny
-    if not (np.isfinite([low, high, high - low]).all() and is_wide):
-        raise ValueError(f"{name} must be a pair of finite numbers low < high, got {given!r}.")
+    if not (high - low > _SHORTEST_RANGE and max(-low, high) <= _FARTHEST_END):
+        raise ValueError(
+            f"{name} must be two finite numbers, the public range: within {_FARTHEST_END:g}, "
+            f"low < high, and more than {_SHORTEST_RANGE:g} apart; got {given!r}."
+        )
     return low, high
 
 

@@ -9,8 +9,8 @@ So no dtype decides anything here:
   of it, so its dtype does not matter. (One that narrows a column has changed its cells before.)
 - A label that nobody listed, a group and an owner are read as Python's word or number, one form for
   each value (`plain_label`): 1, 1.0 and True are 1, and -0.0 is 0.
-- A category, or a label that is listed, is looked up among those listed in the same form
-  (`positions`). Listed are only values that no container can confuse (`check_listed`).
+- A category is looked up among those listed in the same form (`Categorical.read`). Listed are only
+  values that no container can confuse (`check_listed`).
 - Words are no numbers, and are refused. So are dates and times, but in a column of dates, where the
   unit is the schema's and the zone is the cell's own (`exact_dates`).
 
@@ -37,7 +37,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import repeat
+from functools import cache, partial
+from itertools import pairwise
 from numbers import Integral, Rational, Real
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -52,7 +53,6 @@ from sklearn.utils.validation import validate_data
 
 from .._computing import warn_caller
 from .._html import some_of
-from ._sparse import SparseRows, sparse_rows
 
 T = TypeVar("T")
 
@@ -188,16 +188,8 @@ def cells_as_objects(cells: Sequence[Any]) -> NDArray:
 
 def read_each(cells: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
     """Return what is read of each cell; of equal words and whole numbers, what is read once."""
-    known: dict[Any, T] = {}
-
-    def once(cell: Any) -> T:
-        if type(cell) is not str and type(cell) is not int:  # others may lie about what they equal
-            return read(cell)
-        if cell not in known:
-            known[cell] = read(cell)
-        return known[cell]
-
-    return list(map(once, cells))
+    once = cache(read)  # which is not asked for others: they may lie about what they equal
+    return [once(cell) if type(cell) in (str, int) else read(cell) for cell in cells]
 
 
 def _told_by_cells(read: Callable[[], T]) -> T:
@@ -228,7 +220,7 @@ def exact_numbers(column: NDArray) -> NDArray[np.float64]:
     """
     kind = column.dtype.kind
     if kind == "O":
-        return numbers_of_objects(column)
+        return _told_by_cells(lambda: _numbers_of_objects(column))
     if kind not in "biuf":
         raise CellError({"c": COMPLEX, "M": TIMES, "m": TIMES}.get(kind, WORDS))
     with np.errstate(over="ignore"):  # of longdouble; infinity is an answer
@@ -249,11 +241,6 @@ def finite_numbers(column: NDArray, *, missing: bool = False) -> NDArray[np.floa
     if np.isinf(numbers).any():
         raise CellError(INFINITE)
     return numbers
-
-
-def numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
-    """Return the float64 that is closest to each cell, as `exact_numbers` does."""
-    return _told_by_cells(lambda: _numbers_of_objects(column))
 
 
 def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
@@ -301,13 +288,11 @@ def is_missing(value: Any) -> bool:
     """Whether a cell stands for none."""
     if isinstance(value, Decimal):
         return value.is_nan()
-    if isinstance(value, Fraction):  # which may be too large for a float
-        return False
     kind = type(value)
     is_na = kind.__name__ == "NAType" and kind.__module__.startswith("pandas.")
-    is_nan = isinstance(value, Real) and value != value
-    is_nat = isinstance(value, TIME_TYPES) and value != value  # NaT alone is not itself
-    return value is None or is_na or is_nan or is_nat
+    # NaN and NaT alone are not themselves.
+    is_nan = isinstance(value, (Real, TIME_TYPES)) and value != value
+    return value is None or is_na or is_nan
 
 
 # ---- dates
@@ -343,24 +328,16 @@ def read_date(cell: Any, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
             return np.array("NaT", "M8[D]")
         date: Any = date_of_word(cell) if isinstance(cell, str) else cell
         is_zoned = getattr(date, "tzinfo", None) is not None
-        if isinstance(date, np.datetime64 | datetime.date) and (zone or not is_zoned):
-            return within_years(_without_zone(date, zone) if is_zoned else _plain_date(date))
+        is_date = isinstance(date, np.datetime64 | datetime.date)
+        if is_date and (zone or not is_zoned):
+            if is_zoned:
+                with suppress(OverflowError, ValueError):  # of the first and the last day
+                    date = date.astimezone(zone)
+                date = date.replace(tzinfo=None)
+            # Years of pandas go beyond those of Python's dates, which such a one still is.
+            plain = date.to_datetime64() if hasattr(date, "to_datetime64") else date
+            return within_years(np.array(plain, getattr(plain, "dtype", "M8")).reshape(()))
     raise CellError(ZONED if is_zoned and zone is None else NO_DATES)
-
-
-def _without_zone(date: Any, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
-    with suppress(OverflowError, ValueError):  # of the first and the last day that there is
-        date = date.astimezone(zone)
-    return _plain_date(date.replace(tzinfo=None))
-
-
-def _plain_date(date: Any) -> NDArray[np.datetime64]:
-    # Years of pandas go beyond those of Python's dates, which such a one still is.
-    plain = date.to_datetime64() if hasattr(date, "to_datetime64") else date
-    found = np.array(plain, getattr(plain, "dtype", "M8"))
-    if found.shape:
-        raise ValueError("A date is a single value.")
-    return found
 
 
 def date_of_word(word: str) -> datetime.datetime:
@@ -455,101 +432,20 @@ def is_exact(number: Any) -> bool:
         return False
 
 
-def sound_labels(values: list[Any]) -> list[Any]:
-    """Return values of `plain_labels` that name classes or owners.
-
-    Raises
-    ------
-    CellError
-        For a number that float64 (or int64) does not hold, which some containers round to another,
-        and for words beside numbers, which some make words of.
-    """
-    kinds = set(map(type, values))
-    if str in kinds and len(kinds) > 1:
-        raise CellError(MIXED)
-    if str not in kinds and not all(map(_is_sound, set(values))):
-        raise CellError(INEXACT)
-    return values
-
-
 def _is_sound(number: Any) -> bool:
     return is_exact(number) and (type(number) is not int or -(2**63) <= number < 2**63)
 
 
 def label_array(values: list[Any]) -> NDArray:
-    """Return sound labels as an array, the dtype of which follows from the set of values alone.
+    """Return labels as `read_labels` has them, in an array.
 
-    Words, 64-bit integers where all are whole numbers, and float64 otherwise.
+    Its dtype follows from the set of values alone: words, 64-bit integers where all are whole
+    numbers, and float64 otherwise.
     """
-    if any(isinstance(value, str) for value in values):
-        return np.array(values, np.str_)
-    whole = all(type(value) is int for value in values)
-    return np.array(values, np.int64 if whole else np.float64)
+    return np.array(values) if values else np.empty(0, np.int64)
 
 
 # ---- values that are listed in public
-
-
-def positions(
-    column: NDArray,
-    listed: Sequence[Any],
-    *,
-    missing: bool = False,
-    missing_values: Sequence[Any] = (),
-    words_as_numbers: bool = False,
-) -> NDArray[np.int64]:
-    """Return the position of each cell among the values that are listed, -1 where it is none.
-
-    Parameters
-    ----------
-    column : ndarray of shape (n,)
-    listed : sequence
-        As `check_listed` returns them.
-    missing : bool, default=False
-        Whether cells may be missing; their position is that after the last one.
-    missing_values : sequence, default=()
-        Values that stand for a missing cell.
-    words_as_numbers : bool, default=False
-        Whether a word that reads as a number is that number, here and there.
-
-    Raises
-    ------
-    CellError
-        For dates and times, for missing cells where there may be none, and for a column of short
-        floats, which may have rounded one value that is listed to another.
-    """
-    if words_as_numbers:
-        listed, missing_values = numbers_of_words(listed), numbers_of_words(missing_values)
-    if not holds(column.dtype, [*listed, *missing_values]):
-        raise CellError(NARROW)
-    # A dict compares numbers exactly, of whatever types: 1, 1.0 and True are one key, and an
-    # integer beyond 2**53 is not the float that is closest.
-    lookup = {value: k for k, value in enumerate(listed)}
-    lookup |= dict.fromkeys(missing_values, len(listed))
-    # The worst fault is the lowest. Missing cells are no unlisted ones, for the remedies differ.
-    of_fault = {TIMES: -3, MISSING: len(listed) if missing else -2}
-
-    def position(cell: Any) -> int:
-        if isinstance(cell, TIME_TYPES):  # a missing one, too
-            return of_fault[TIMES]
-        try:
-            word = words_as_numbers and isinstance(cell, str)
-            return lookup.get(plain_label(number_of_word(cell) if word else cell), -1)
-        except CellError as error:
-            return of_fault.get(error.fault, -1)
-        except Exception:  # of a cell that may be any object: its text may quote anything
-            return -1
-
-    kind, cells = column.dtype.kind, column.tolist()
-    if kind in "biuf":
-        found = np.fromiter(map(lookup.get, cells, repeat(-1)), np.int64, len(cells))
-        found[np.isnan(column)] = of_fault[MISSING]
-    else:
-        found = np.array(read_each(cells, position) if kind not in "mM" else [-3], np.int64)
-    lowest = found.min(initial=-1)
-    if lowest < -1:
-        raise CellError(TIMES if lowest == of_fault[TIMES] else MISSING)
-    return found
 
 
 def holds(dtype: np.dtype, listed: Sequence[Any]) -> bool:
@@ -588,23 +484,25 @@ def numbers_of_words(values: Sequence[Any]) -> list[Any]:
 def number_of_word(word: str) -> Any:
     """Return the number that a word reads as, or the word."""
     plain = str.__str__(word)
-    truth = {"true": 1, "false": 0}.get(plain.strip().lower())
-    if truth is not None:
-        return truth
     with suppress(ValueError):
-        return int(plain)  # exact, where float64 would make one number of two
+        return int(_in_digits(plain))  # exact, where float64 would make one number of two
     with suppress(ValueError):
-        number = float(plain)
-        return number if np.isfinite(number) else plain
+        if np.isfinite(float(plain)):
+            return float(plain)
     return plain
 
 
 def reads_as_number(word: str) -> bool:
     """Whether a table that holds numbers as words may hold one as this word."""
     with suppress(ValueError):
-        float({"true": "1", "false": "0"}.get(word.strip().lower(), word))
+        float(_in_digits(word))
         return True
     return False
+
+
+def _in_digits(word: str) -> str:
+    """Return a truth value as a digit, other words as they are."""
+    return {"true": "1", "false": "0"}.get(word.strip().lower(), word)
 
 
 # ---- tables and columns
@@ -699,9 +597,9 @@ def _unmasked(array: NDArray) -> NDArray:
     """Return an array, of objects with None for cells that are masked."""
     if not isinstance(array, np.ma.MaskedArray):
         return np.asarray(array)
-    if array.dtype.kind in "mM":  # numpy would make integers or dates of these, by the unit of all
-        return np.where(np.ma.getmaskarray(array), np.array("NaT", array.dtype), array.data)
-    return np.where(np.ma.getmaskarray(array), np.array(None), array.data)
+    # Beside None, numpy would make integers or dates of times, by the unit of all.
+    absent = np.array("NaT", array.dtype) if array.dtype.kind in "mM" else np.array(None)
+    return np.where(np.ma.getmaskarray(array), absent, array.data)
 
 
 def _read_rows(rows: Sequence[Any]) -> NDArray:
@@ -863,10 +761,7 @@ def rows_of(X: Any, rows: Any) -> Any:
         rows = rows if rows.dtype == bool else rows.astype(np.int64)
     if not (is_arrow(X) or hasattr(X, "to_pylist")):
         return _safe_indexing(X.tocsr() if sparse.issparse(X) else X, rows)
-    if isinstance(rows, slice):
-        start, stop, _ = rows.indices(len(X))
-        return X.slice(start, max(stop - start, 0))
-    return X.take(np.flatnonzero(rows) if rows.dtype == bool else rows)
+    return X[rows] if isinstance(rows, slice) else X.take(np.arange(len(X))[rows])
 
 
 def some_rows(X: Any, rows: slice) -> Any:
@@ -898,8 +793,8 @@ def label_cells(labels: Any, name: str = "y") -> NDArray:
         SHAPE, for another number of dimensions, or of columns.
     """
     check_computed(labels, name)
-    cells = read_table(labels)
-    if isinstance(cells, Table) or cells.ndim != 1:
+    cells: Any = read_table(labels)
+    if cells.ndim != 1:
         if cells.ndim != 2 or cells.shape[1] != 1:
             raise CellError(SHAPE)
         warn_caller(
@@ -913,14 +808,26 @@ def label_cells(labels: Any, name: str = "y") -> NDArray:
 
 
 def read_labels(labels: Any, name: str = "y") -> list[Any]:
-    """Return the value of each label, as `plain_labels` does; raise CellError as both do.
+    """Return values of `plain_labels` that name classes or owners.
 
     Parameters
     ----------
     labels, name
         As `label_cells`.
+
+    Raises
+    ------
+    CellError
+        As both do. Also for a number that float64 (or int64) does not hold, which some containers
+        round to another, and for words beside numbers, which some make words of.
     """
-    return plain_labels(label_cells(labels, name))
+    values = plain_labels(label_cells(labels, name))
+    kinds = set(map(type, values))
+    if str in kinds and len(kinds) > 1:
+        raise CellError(MIXED)
+    if str not in kinds and not all(map(_is_sound, set(values))):
+        raise CellError(INEXACT)
+    return values
 
 
 # ---- tables that are public, or have been read
@@ -954,16 +861,11 @@ class Public(tuple):
     def __new__(cls, table: Any):
         return super().__new__(cls, (table,))
 
-    @property
-    def table(self) -> Any:
-        """The table."""
-        return self[0]
-
     def __getnewargs__(self) -> tuple[Any]:
         return (self[0],)
 
     def __repr__(self) -> str:
-        return f"Public(<{type(self.table).__name__}>)"
+        return f"Public(<{type(self[0]).__name__}>)"
 
 
 def unwrap(table: Any) -> Any:
@@ -971,10 +873,9 @@ def unwrap(table: Any) -> Any:
 
     A table inside a tuple of length one would have three dimensions, so nothing else looks alike.
     """
-    if isinstance(table, Public):
-        return table.table
-    mapped = isinstance(table, tuple) and len(table) == 1
-    return table[0] if mapped and len(getattr(table[0], "shape", ())) == 2 else table
+    is_single = isinstance(table, tuple) and len(table) == 1
+    is_table = is_single and len(getattr(table[0], "shape", ())) == 2
+    return table[0] if is_table or isinstance(table, Public) else table
 
 
 @dataclass(frozen=True)
@@ -999,10 +900,9 @@ class ReadRows:
 
 def check_some_rows(name: str, table: Any) -> None:
     """Raise ValueError for a table beside X, or a public one, that has no rows."""
-    has_shape = len(getattr(table, "shape", ())) > 0
-    n_rows = table.shape[0] if has_shape else len(table) if hasattr(table, "__len__") else None
-    if n_rows == 0 and not _no_rows.get():
-        raise ValueError(f"{name} has no rows. Give at least one.")
+    with suppress(TypeError, IndexError):  # of what is no table
+        if n_rows_of(table) == 0 and not _no_rows.get():
+            raise ValueError(f"{name} has no rows. Give at least one.")
 
 
 @contextmanager
@@ -1108,11 +1008,10 @@ def validate_table(
         # conversion, which decides one dtype for all of them.
         seen = as_sklearn_sees_it(X) if is_frame(X) else table
         validate_data(estimator, seen, y, reset=reset, skip_check_array=True)
-    if schema is None:
-        checked: Any = (
-            table if isinstance(table, SparseRows) else _as_floats(table, X, keep_float32)
-        )
-    else:
+    checked: Any = table
+    if schema is None and not isinstance(table, SparseRows):
+        checked = _as_floats(table, X, keep_float32)
+    elif schema is not None:
         # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
         names = names or getattr(estimator, "feature_names_in_", None)
         which = schema.positions(table.shape[1], names)
@@ -1144,11 +1043,11 @@ def _read(
     estimator: Any, X: Any, ensure_min_samples: int, accept_sparse: bool
 ) -> NDArray | Table | SparseRows:
     """Return the cells of X, which are a table with enough rows and columns."""
-    if sparse.issparse(X) and not accept_sparse:
-        check_array(sparse.csr_array((1, 1)))  # which refuses it, and would quote cells of X
-    table: NDArray | Table | SparseRows | None = None
+    table: Any = None
     if sparse.issparse(X):
-        table = _read_sparse(X)
+        if not accept_sparse:
+            check_array(sparse.csr_array((1, 1)))  # which refuses it, and would quote cells of X
+        table = X if X.ndim != 2 else in_words(partial(_sparse_rows, X), "Input X")
     else:
         with suppress(TypeError, ValueError, OverflowError):  # whose texts may quote cells
             table = read_table(X)
@@ -1165,43 +1064,25 @@ def _read(
     return table
 
 
-def _read_sparse(X: Any) -> SparseRows:
-    """Return the rows of a sparse table, the cells of which are finite numbers."""
-    if X.ndim != 2:
-        raise ValueError(_RESHAPE)
-
-    def read() -> SparseRows:
-        rows = sparse_rows(X, finite_numbers)
-        finite_numbers(rows.values)  # parts of a cell may add up to more
-        return rows
-
-    return in_words(read, "Input X")
-
-
 def _as_floats(table: NDArray | Table, X: Any, keep_float32: bool) -> NDArray:
     """Return the table as finite floats, contiguous row by row."""
-    with suppress(ValueError):
-        floats = _converted(table, keep_float32 and is_float32(table))
-        with np.errstate(all="ignore"):  # sums of the check, which huge cells make overflow
-            assert_all_finite(floats)
-        return floats
+    with suppress(ValueError), np.errstate(all="ignore"):  # of sums in the check: they overflow
+        columns = _columns(table)
+        if not (keep_float32 and is_float32(table)):
+            columns = list(map(exact_numbers, columns))
+        floats = np.column_stack(columns) if isinstance(table, Table) else columns[0]
+        assert_all_finite(floats)
+        return np.ascontiguousarray(floats)
     raise _table_error(table, X)
 
 
-def _converted(table: NDArray | Table, float32: bool) -> NDArray:
-    dtype = np.float32 if float32 else np.float64
-    if not isinstance(table, Table):
-        return np.ascontiguousarray(table if float32 else exact_numbers(table))
-    floats = np.empty(table.shape, dtype)
-    for j, column in enumerate(table.columns):
-        floats[:, j] = column if float32 else exact_numbers(column)
-    return floats
+def _columns(table: NDArray | Table) -> Sequence[NDArray]:
+    return table.columns if isinstance(table, Table) else [table]
 
 
 def is_float32(table: NDArray | Table) -> bool:
     """Whether all columns are float32."""
-    columns = table.columns if isinstance(table, Table) else [table]
-    return len(columns) > 0 and all(column.dtype == np.float32 for column in columns)
+    return all(column.dtype == np.float32 for column in _columns(table))
 
 
 def _table_error(table: NDArray | Table, X: Any) -> Exception:
@@ -1223,9 +1104,91 @@ def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
         return validate_data(NoEstimator(), y=y, estimator=estimator)
 
     def read() -> NDArray:
-        cells = label_cells(y)
-        return (
-            finite_numbers(cells) if y_numeric else label_array(sound_labels(plain_labels(cells)))
-        )
+        return finite_numbers(label_cells(y)) if y_numeric else label_array(read_labels(y))
 
     return in_words(read, "Input y", of_labels=True)
+
+
+class SparseRows(sparse.csr_array):
+    """A table of float64 most of which are zero, in a form that is a function of each row alone.
+
+    A sparse container can hold the same row in many ways: columns in any order, a cell in several
+    parts that are to be added, zeros that are written down, indices of 32 or 64 bits. Sums of
+    floats hang on their order, so each row is brought to one form: its columns ascend, each is
+    there once, and none is zero. Parts of a cell become float64 and are added in the order of their
+    size, so that the order in which they came does not matter, nor does what stands beside them.
+
+    It has a length, and rows by slices and by arrays of positions, as an array has. Products with
+    dense arrays are dense.
+    """
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> SparseRows:
+        """Return some rows, or some columns of all rows in the order given."""
+        taken = SparseRows(super().__getitem__(key))
+        if isinstance(key, tuple):
+            taken.sort_indices()
+        return taken
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """What is not zero, row by row."""
+        return self.data
+
+    @property
+    def row_numbers(self) -> NDArray[np.int64]:
+        """The row of each of `values`."""
+        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
+
+    def with_values(self, values: NDArray[np.float64]) -> SparseRows:
+        """Return rows with other values in the same places."""
+        return SparseRows((values, self.indices, self.indptr), shape=self.shape)
+
+    def keys(self) -> list[bytes]:
+        """Return what tells rows apart: equal rows have equal keys."""
+        columns = self.indices.astype(np.int64)
+        return [
+            columns[first:last].tobytes() + self.data[first:last].tobytes()
+            for first, last in pairwise(self.indptr)
+        ]
+
+
+def _sparse_rows(X: Any) -> SparseRows:
+    """Return the rows of a sparse container, which stays as it is.
+
+    Raises
+    ------
+    CellError
+        For cells that are no finite numbers.
+    ValueError
+        For indices that are negative, too large, or too few.
+    """
+    found = _checked_structure(X)
+    rows, columns, values = found.row, found.col, finite_numbers(found.data)
+    down, right = np.diff(rows), np.diff(columns)
+    if not np.all((down > 0) | ((down == 0) & (right > 0))):  # or they come twice
+        order = np.lexsort((values, columns, rows))
+        rows, columns, values = rows[order], columns[order], values[order]
+    index = sparse.get_index_dtype(maxval=max(len(values), *X.shape))
+    places = rows.astype(index), columns.astype(index)
+    taken = SparseRows((values, places), shape=X.shape)  # which adds parts in their order
+    taken.eliminate_zeros()
+    finite_numbers(taken.data)  # parts of a cell may add up to more
+    return taken
+
+
+def _checked_structure(X: Any) -> sparse.coo_array:
+    """Return the entries of a sparse container as it holds them, with indices that fit its shape.
+
+    Compiled loops trust these, and `scipy` looks at few of them unasked.
+    """
+    kinds = {"csr": sparse.csr_array, "csc": sparse.csc_array, "bsr": sparse.bsr_array}
+    with suppress(ValueError, TypeError, IndexError):
+        if X.format in kinds:  # all others have no indices that could be wrong, or are coo
+            X = kinds[X.format]((X.data, X.indices, X.indptr), shape=X.shape)
+            X.check_format(full_check=True)
+        found = X.tocoo()  # which adds nothing
+        return sparse.coo_array((found.data, (found.row, found.col)), shape=found.shape)
+    raise ValueError("The indices of the sparse table do not fit its shape. Call X.check_format().")

@@ -40,6 +40,7 @@ from ._reading import (
     AS_WORDS,
     TWO_NAMES,
     CellError,
+    SparseRows,
     Table,
     check_some_rows,
     column_names,
@@ -51,7 +52,6 @@ from ._reading import (
     plain_labels,
     read_table,
 )
-from ._sparse import SparseRows
 
 NO_SCHEMA = (
     "schema is missing: give the public description of the columns, such as schema=(0, 1) or "

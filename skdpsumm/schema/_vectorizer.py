@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from .._html import ListedMixin
 from ._columns import Categorical, Column, Numeric
-from ._reading import Table, validate_table
+from ._reading import SparseRows, Table, validate_table
 from ._schema import NO_SCHEMA, SchemaLike, TableSchema, allowed, as_schema, schema_of
-from ._sparse import SparseRows
 
 # The part of a number's square that hats have where there are some, chosen on ACS.
 _SPLINE_PART = 0.2
@@ -159,12 +159,12 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
         given = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         schema = self.schema_
         names = schema.names or given
-        pairs = zip(names, schema.columns, strict=True)
-        parts = [_names(str(name), column, self.n_knots) for name, column in pairs]
-        parts.append(["constant"] * _n_constant(schema))
+        pairs = list(zip(map(str, names), schema.columns, strict=True))
+        found = [one for pair in pairs for one in _names(*pair, self.n_knots)]
+        found += ["constant"] * _n_constant(schema)
         if self._products is not None:
-            parts.append(self._products.names([str(name) for name in names], schema.columns))
-        return np.array(_unique([name for part in parts for name in part]), dtype=object)
+            found += self._products.names(pairs)
+        return np.array(_unique(found), dtype=object)
 
     @property
     def _products(self) -> Interactions | None:
@@ -207,25 +207,7 @@ def vectorize(schema: TableSchema, X: NDArray | Table, *, n_knots: int = 0) -> N
     Numbers go to the interval from -1 to 1. With `n_knots` hats stand beside them:
     a linear function of the vector is then piecewise linear in each number.
     """
-    read = (schema.read(X, j) for j in range(schema.n_columns))
-    return _vectors(schema, X.shape[0], read, n_knots)
-
-
-def _vectors(
-    schema: TableSchema, n_rows: int, read: Iterable[NDArray], n_knots: int = 0
-) -> NDArray[np.float64]:
-    start, scale = 0, _scale(schema)
-    n_entries = n_vector(schema) + n_splines(schema, n_knots)
-    out = np.full((n_rows, n_entries), scale)  # which leaves the constant
-    for column, values in zip(schema.columns, read, strict=True):
-        knots = _knots(column, n_knots)
-        block = _block(column, values)
-        if len(knots):
-            block = np.hstack([block * _LINE_SIZE, _hats(values, knots) * _SPLINE_SIZE])
-        end = start + block.shape[1]
-        out[:, start:end] = block * scale
-        start = end
-    return out
+    return VectorRows.of(schema, X, n_knots=n_knots)[:]
 
 
 class VectorRows:
@@ -261,8 +243,18 @@ class VectorRows:
         return self.shape[0]
 
     def __getitem__(self, rows: slice | NDArray) -> NDArray[np.float64]:
-        read = [values[rows] for values in self._read]
-        return _vectors(self.schema, len(read[0]), read, self._n_knots)
+        start, scale = 0, _scale(self.schema)
+        n_rows = len(self._read[0][rows])
+        out = np.full((n_rows, self.shape[1]), scale)  # which leaves the constant
+        for column, values in zip(self.schema.columns, self._read, strict=True):
+            knots = _knots(column, self._n_knots)
+            block = _block(column, values[rows])
+            if len(knots):
+                block = np.hstack([block * _LINE_SIZE, _hats(values[rows], knots) * _SPLINE_SIZE])
+            end = start + block.shape[1]
+            out[:, start:end] = block * scale
+            start = end
+        return out
 
     def part(self, rows: NDArray) -> VectorRows:
         """Return the table of some rows."""
@@ -350,13 +342,13 @@ class Interactions:
             points[j, 0] = vectors[:, self._entries[j]] / self._scale
         return points
 
-    def names(self, names: list[str], columns: Sequence[Column]) -> list[str]:
-        """Return the names of the products, for all columns and their names."""
+    def names(self, columns: Sequence[tuple[str, Column]]) -> list[str]:
+        """Return the names of the products, for all columns by name."""
 
         def entries(j: int, order: int) -> list[str]:
             if order == 0:
-                return _names(names[j], columns[j], 0)
-            return [f"{names[j]}_{wave}{order}" for wave in ("cos", "sin")]
+                return _names(*columns[j], 0)
+            return [f"{columns[j][0]}_{wave}{order}" for wave in ("cos", "sin")]
 
         return [
             f"{left}_{right}"
@@ -411,16 +403,13 @@ def _orders(n_numbers: int) -> tuple[tuple[int, int], ...]:
     return _WAVE_ORDERS if len(_WAVE_ORDERS) <= most else _WAVE_ORDERS[: min(most, 1)]
 
 
-def _waves(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _waves(numbers: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return (cos, sin) of pi u / 2 and of pi u, each of shape (n, q, 2), of each u by itself."""
     angles = np.zeros(-(-numbers.size // _SINES_AT_ONCE) * _SINES_AT_ONCE)
     angles[: numbers.size] = numbers.ravel() * (np.pi / 2)
     cos, sin = np.cos(angles), np.sin(angles)
-    once, twice = (cos, sin), (cos * cos - sin * sin, 2 * cos * sin)
-    first, second = (
-        np.stack(pair, axis=-1)[: numbers.size].reshape(*numbers.shape, 2) for pair in (once, twice)
-    )
-    return first, second
+    waves = [(cos, sin), (cos * cos - sin * sin, 2 * cos * sin)]
+    return [np.stack(pair, axis=-1)[: numbers.size].reshape(*numbers.shape, 2) for pair in waves]
 
 
 def keeps_zero(schema: TableSchema) -> bool:
@@ -437,8 +426,9 @@ def vectorize_sparse(schema: TableSchema, X: SparseRows) -> SparseRows:
         For a schema under which zero does not stay zero.
     """
     rows, scale = schema.map_sparse(X, _block), _scale(schema)
-    rows = rows.with_values(rows.values * scale)
-    return rows.with_constant(scale) if _n_constant(schema) else rows
+    constant = sparse.csr_array(np.full((len(X), 1), scale))  # for all columns are numbers
+    parts = [rows.with_values(rows.values * scale), constant]
+    return SparseRows(sparse.hstack(parts, format="csr"))
 
 
 def _knots(column: Column, n_knots: int) -> NDArray[np.float64]:

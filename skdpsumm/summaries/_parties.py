@@ -41,7 +41,6 @@ from ..schema._reading import (
     n_rows_of,
     read_labels,
     rows_of,
-    sound_labels,
     validate_table,
 )
 from ..schema._schema import TableSchema, as_schema, schema_of
@@ -524,7 +523,7 @@ def read_label_column(y: Any) -> NDArray:
         holds. The message names no value.
     """
     with suppress(CellError):
-        return cells_as_objects(sound_labels(read_labels(y)))
+        return cells_as_objects(read_labels(y))
     raise ValueError(_NO_LABELS)
 
 
@@ -633,7 +632,7 @@ def rows_by_owner(
 def _owner_codes(owners: Any, n_rows: int) -> tuple[list[Any], NDArray[np.int64]]:
     """Return the names of the owners in order, and whose each row is, by position."""
     try:
-        names, fault = sound_labels(read_labels(owners, "owners")), ""
+        names, fault = read_labels(owners, "owners"), ""
     except CellError as error:
         names, fault = [], error.fault
     if fault and fault != SHAPE:

@@ -26,7 +26,7 @@ from ..._linear_systems import (
     solve_curved,
     weighted_gram,
 )
-from ...schema._sparse import SparseRows
+from ...schema._reading import SparseRows
 from ._kernel_solver import solve_shifted
 from ._losses import Floats, Loss
 from ._newton import (

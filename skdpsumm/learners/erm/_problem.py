@@ -79,7 +79,7 @@ from ..._computing import UNIT, power_below
 from ..._linear_systems import Floats, careful_product, product_error
 from ...features._row_alone import dense, map_rows
 from ...privacy._noise import derived_seed
-from ...schema._sparse import SparseRows
+from ...schema._reading import SparseRows
 from ...schema._vectorizer import Interactions
 from ._feature_solver import (
     FeatureRows,

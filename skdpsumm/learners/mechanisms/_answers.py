@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..._computing import warn_caller
 from ..._linear_systems import Floats
-from ...schema._sparse import SparseRows
+from ...schema._reading import SparseRows
 from ..erm._problem import Minimizer
 
 _KNOWS_NOTHING = (

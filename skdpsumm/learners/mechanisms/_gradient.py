@@ -41,7 +41,7 @@ from ..._linear_systems import Floats
 from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
 from ...privacy._noise import Block, IntegerNoise
-from ...schema._sparse import SparseRows
+from ...schema._reading import SparseRows
 from ...schema._vectorizer import part_of
 from ..erm._losses import Loss, ResidualLoss
 from ..erm._problem import (
