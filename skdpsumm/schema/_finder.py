@@ -230,7 +230,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
-        "kinds": "no_validation",  # `_kinds` says what is wrong, and with which column
+        "kinds": "no_validation",  # `_asked` says what is wrong, and with which column
         "max_rows_per_group": [None, Interval(Integral, 1, None, closed="left")],
     }
 
@@ -299,29 +299,26 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         [271, 33]
         """
         self._check_parameters()
-        return self._price(self._kinds)[2] if CATEGORY in self._kinds else None
+        _, kinds = self._asked()
+        return self._price(kinds)[2] if CATEGORY in kinds else None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._asked()
-        if CATEGORY in self._kinds and self.delta == 0 and self.epsilon != np.inf:
+        if CATEGORY in self._asked()[1] and self.delta == 0 and self.epsilon != np.inf:
             raise ValueError(
                 "delta=0 cannot release a category that nobody listed: one row could bring it, and "
                 "its name alone would tell of that row. Set delta, such as 1e-6. Or leave such "
                 "columns out of kinds, and list their categories by hand."
             )
 
-    @property
-    def _kinds(self) -> list[str]:
-        """The kinds of the columns, in their order; none where all hold numbers."""
-        kinds = self.kinds
-        return list((kinds.values() if isinstance(kinds, Mapping) else kinds) or ())
+    def _asked(self) -> tuple[TableSchema, list[str]]:
+        """Return which columns are meant, as a schema that knows nothing else, and their kinds.
 
-    def _asked(self) -> TableSchema:
-        """Return which columns are meant, as a schema that knows nothing else of them."""
-        if self.kinds is None:
-            return TableSchema(Numeric())
+        Without kinds all columns hold numbers, however many they are: one kind stands for them.
+        """
         given: Any = self.kinds
+        if given is None:
+            return TableSchema(Numeric()), [NUMBER]
         named = isinstance(given, Mapping)
         if not given or not (named or isinstance(given, list | tuple)):
             raise ValueError(
@@ -335,13 +332,14 @@ class SchemaFinder(PrivateFit, BaseEstimator):
                     f"kinds says that column {name!r} is {kind!r}; write 'number', 'category' or "
                     "'date', and leave other columns out."
                 )
+        plain = dict.fromkeys(kinds, Numeric())
         if named:
-            return TableSchema(dict.fromkeys(kinds, Numeric()), extra_columns="drop")
-        return TableSchema([Numeric()] * len(kinds))
+            return TableSchema(plain, extra_columns="drop"), list(kinds.values())
+        return TableSchema(list(plain.values())), list(kinds.values())
 
     def _ask_ledger(self) -> None:
         if self.ledger is not None:
-            self._ask(self._price(self._kinds or [NUMBER])[1])
+            self._ask(self._price(self._asked()[1])[1])
 
     def _price(self, kinds: Sequence[str]) -> tuple[IntegerNoise, Mechanism, float]:
         """Return the noise of all counts, what a release costs, and the threshold of new values."""
@@ -369,13 +367,13 @@ class SchemaFinder(PrivateFit, BaseEstimator):
                 "X is a Dask collection, which SchemaFinder does not read. Give X.compute(), or "
                 "write the schema by hand."
             )
-        asked = self._asked()
+        asked, kinds = self._asked()
         table = validate_table(self, X, schema=asked)
         known = asked.for_table(self.n_features_in_, getattr(self, "feature_names_in_", None))
         columns = [table[:, j] for j in range(known.n_columns)]
         if any(cells.dtype.kind == "c" for cells in columns):
             raise ValueError("Complex data not supported; give real numbers.")
-        kinds = self._kinds or [NUMBER] * len(columns)
+        kinds = kinds * len(columns) if asked.is_for_all else kinds
         noise, claim, bound = self._price(kinds)
         if len(table) * 2**noise.lift > MOST_LIFTED:
             raise ValueError(TOO_LARGE)

@@ -22,7 +22,6 @@ _ROUNDED = (
     "groups holds floats so large that two labels may have been rounded to one; give whole numbers "
     "as integers or as words."
 )
-LENGTHS = "groups and X have different numbers of rows; give one label for each row."
 
 
 class Groups:
@@ -34,7 +33,7 @@ class Groups:
     Parameters
     ----------
     labels : sequence
-        The label of each row, as `read_groups` returns them.
+        The label of each row, one form for each value (`plain_labels`).
 
     Attributes
     ----------
@@ -67,9 +66,24 @@ class Groups:
             For labels of another number or shape, for missing labels, for dates, and for other
             things than words, numbers and truth values.
         """
-        labels = read_groups(groups)
+        if is_dask(groups):
+            raise ValueError(
+                "groups is a Dask collection, but X is not: give groups.compute(), or both as Dask "
+                "collections in the same partitions."
+            )
+        if isinstance(groups, str):
+            raise ValueError(
+                "groups must be labels, one for each row, and not a name: give the column itself, "
+                "such as table['person']."
+            )
+        column = in_words(lambda: label_cells(groups, "groups"), "Input groups", of_labels=True)
+        labels = in_words(lambda: plain_labels(column), "Input groups", of_labels=True)
+        if _may_be_rounded(column):
+            raise ValueError(_ROUNDED)
         if n_rows is not None and len(labels) != n_rows:
-            raise ValueError(LENGTHS)
+            raise ValueError(
+                "groups and X have different numbers of rows; give one label for each row."
+            )
         return cls(labels)
 
     def __len__(self) -> int:
@@ -117,31 +131,6 @@ def _by_coins(label: bytes, size: int, key: bytes) -> NDArray[np.intp]:
 
     coins = np.frombuffer(b"".join(map(coin, range(size))), ">u8")
     return np.argsort(coins, kind="stable")
-
-
-def read_groups(groups: Any) -> list[Hashable]:
-    """Return the label of each row as `read_labels` does.
-
-    Raises
-    ------
-    ValueError
-        As `Groups.read`, in words that tell no label.
-    """
-    if is_dask(groups):
-        raise ValueError(
-            "groups is a Dask collection, but X is not: give groups.compute(), or both as Dask "
-            "collections in the same partitions."
-        )
-    if isinstance(groups, str):
-        raise ValueError(
-            "groups must be labels, one for each row, and not a name: give the column itself, such "
-            "as table['person']."
-        )
-    column = in_words(lambda: label_cells(groups, "groups"), "Input groups", of_labels=True)
-    labels = in_words(lambda: plain_labels(column), "Input groups", of_labels=True)
-    if _may_be_rounded(column):
-        raise ValueError(_ROUNDED)
-    return labels
 
 
 def _may_be_rounded(column: NDArray) -> bool:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from ..features._feature_maps import AVERAGE, FeatureMap, engine_signature
-from ..schema._groups import LENGTHS, Groups, read_groups, spread
+from ..schema._groups import Groups, spread
 from ..schema._reading import Table, is_dask, validate_table
 from ._private_sketch import Counted, sums_of
 
@@ -322,13 +322,11 @@ def _summed(X: Any, plan: _Plan, groups: Groups | None = None) -> _Part:
 
 def _cut(rows: Any, plan: _Plan, groups: Any) -> list[_Piece]:
     """Cut a partition by its groups."""
-    X, labels = _checked(rows, plan), read_groups(groups)
-    if len(labels) != len(X):
-        raise ValueError(LENGTHS)
-    found = Groups(labels)
+    X = _checked(rows, plan)
+    found = Groups.read(groups, len(X))
     place = spread(found.labels, plan.n_cuts)[found.codes]
     wanted = [np.flatnonzero(place == i) for i in range(plan.n_cuts)]
-    return [_Piece(X[at], [labels[row] for row in at.tolist()]) for at in wanted]
+    return [_Piece(X[at], [found.labels[code] for code in found.codes[at]]) for at in wanted]
 
 
 def _join(pieces: list[_Piece], plan: _Plan) -> _Part:
