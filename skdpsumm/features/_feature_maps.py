@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, lru_cache, reduce
-from itertools import combinations
+from itertools import accumulate, combinations
 from numbers import Integral
 from types import ModuleType
 from typing import Any, ClassVar
@@ -32,7 +32,6 @@ from scipy.spatial.distance import pdist
 from sklearn.utils import gen_batches
 
 from .._computing import advance, one_blas_thread
-from ..privacy._mechanisms import register
 from ..schema._columns import Categorical, Numeric, first_values, increasing, told
 from ..schema._reading import SparseRows
 from ..schema._schema import TableSchema, first_difference
@@ -187,21 +186,16 @@ def engine_name() -> str:
     return "numpy" if _kernels() is None else "numba"
 
 
-def engine_signature(name: str | None = None) -> str:
-    """Return what decides the last bit of a row's contribution, by this engine or the fastest.
+def engine_signature() -> str:
+    """Return what decides the last bit of a row's contribution.
 
     Sums of processes may be added where they agree in it. Else what a row adds would hang on the
     process that happened to take it, which no sensitivity allows.
     """
-    return _signature(name or engine_name())
-
-
-@lru_cache
-def _signature(name: str) -> str:
-    # numpy's cosine may differ by processor; numba's engine has none.
-    table = _circle().tobytes() if name == "numpy" else b""
     version = importlib.import_module("..", __package__).__version__
-    return f"skdpsumm {version}, {name}, {hashlib.sha256(table).hexdigest()[:16]}"
+    # numpy's engine, which also serves means of groups, has a cosine that may differ by processor.
+    table = hashlib.sha256(_circle().tobytes()).hexdigest()[:16]
+    return f"skdpsumm {version}, {engine_name()}, {table}"
 
 
 def _kernels(X: Any = None) -> ModuleType | None:
@@ -384,14 +378,8 @@ class FeatureMap(ABC):
     """
 
     kind: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[FeatureMap]]] = {}
     schema: TableSchema
     n_features: int
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "kind" in vars(cls):
-            register(FeatureMap._kinds, cls.kind, cls)
 
     @abstractmethod
     def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:
@@ -439,13 +427,18 @@ class FeatureMap(ABC):
         """Return the maps that this one is made of: itself, unless it is a union."""
         return [self]
 
+    def blocks(self) -> list[tuple[FeatureMap, slice]]:
+        """Return each of the parts with its place in phi."""
+        parts = self.parts()
+        return list(zip(parts, places([part.n_features for part in parts]), strict=True))
+
+    def column_groups(self) -> Iterable[Sequence[int]]:
+        """Return the groups of columns of which features tell how they go together."""
+        return [range(self.schema.n_columns)]
+
     def seen_columns(self) -> set[int]:
         """Return the columns that some feature tells something of."""
-        return set(range(self.schema.n_columns))
-
-    def columns_in_pairs(self) -> set[int]:
-        """Return the columns that some feature tells something of together with another."""
-        return self.seen_columns()
+        return set().union(*self.column_groups())
 
     def check_values(self, X: NDArray) -> None:
         """Raise ValueError for values that some part of the map cannot take."""
@@ -529,6 +522,12 @@ class FeatureMap(ABC):
         return next((f"{k} differ" for k in unequal), None)
 
 
+def places(sizes: Sequence[int]) -> list[slice]:
+    """Return where parts of these sizes lie, one after the other."""
+    ends = list(accumulate(sizes))
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
 def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) -> FeatureMap:
     """Rebuild a feature map from its `to_state`.
 
@@ -537,7 +536,8 @@ def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) ->
     ValueError
         For a description that is none: what the constructors refuse, they refuse here.
     """
-    kind, known = state.get("kind") if isinstance(state, dict) else None, FeatureMap._kinds
+    maps: tuple[type[FeatureMap], ...] = (FourierMap, RACEMap, HistogramMap, UnionMap)
+    kind, known = state.get("kind") if isinstance(state, dict) else None, {m.kind: m for m in maps}
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(
             f"The feature map {kind!r} is unknown; known are {sorted(known)}. A newer version of "
@@ -842,7 +842,7 @@ class OneHotMap(FeatureMap):
         return counts
 
     def row_groups(self) -> list[slice]:
-        return [slice(int(a), int(a + b)) for a, b in zip(self.starts, self.sizes, strict=True)]
+        return places(self.sizes.tolist())
 
     def project(self, mean: NDArray) -> NDArray:
         return np.concatenate([project_to_simplex(mean[group]) for group in self.row_groups()])
@@ -976,14 +976,8 @@ class UnionMap(FeatureMap):
     def parts(self) -> list[FeatureMap]:
         return list(self.maps)
 
-    def seen_columns(self) -> set[int]:
-        return set().union(*(m.seen_columns() for m in self.maps))
-
-    def columns_in_pairs(self) -> set[int]:
-        return set().union(*(m.columns_in_pairs() for m in self.maps))
-
-    def _starts(self) -> NDArray[np.int64]:
-        return np.cumsum([0, *(m.n_features for m in self.maps)])
+    def column_groups(self) -> Iterable[Sequence[int]]:
+        return (group for m in self.maps for group in m.column_groups())
 
     def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:
         blocks: list[Any] = [m.matrix(X) for m in self.maps]
@@ -1005,17 +999,16 @@ class UnionMap(FeatureMap):
         return float(sum(l1)), float(np.linalg.norm(l2))
 
     def project(self, mean: NDArray) -> NDArray:
-        pieces = np.split(mean, self._starts()[1:-1])
-        return np.concatenate([m.project(p) for m, p in zip(self.maps, pieces, strict=True)])
+        return np.concatenate([m.project(mean[place]) for m, place in self.blocks()])
 
     def neutral_mean(self) -> NDArray:
         return np.concatenate([m.neutral_mean() for m in self.maps])
 
     def row_groups(self) -> list[slice]:
         return [
-            slice(start + g.start, start + g.stop)
-            for start, m in zip(self._starts().tolist(), self.maps, strict=False)
-            for g in m.row_groups()
+            slice(place.start + group.start, place.start + group.stop)
+            for m, place in self.blocks()
+            for group in m.row_groups()
         ]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
@@ -1157,11 +1150,8 @@ class HistogramMap(OneHotMap):
             raise ValueError(f"Column {self.schema.name(j)!r} has bins, not categories.")
         return np.array(self.bins.get(j, range(column.n_codes)), np.int64)
 
-    def seen_columns(self) -> set[int]:
-        return {j for group in self.groups for j in group}
-
-    def columns_in_pairs(self) -> set[int]:
-        return {j for group in self.groups if len(group) > 1 for j in group}
+    def column_groups(self) -> Iterable[Sequence[int]]:
+        return self.groups
 
     @classmethod
     def build(cls, schema: TableSchema, n_bins: Any, marginals: Any) -> HistogramMap:

@@ -448,7 +448,7 @@ def sketch_of(agreement: Agreement, _: str, content: Mapping[str, Any]) -> Priva
         raise Refusal("sent a sketch of another size than agreed")
     most = octets.nbytes
     try:
-        sketch = read_octets(octets.tobytes(), "The answer", PrivateSketch._from_contents, most)
+        sketch = read_octets(octets.tobytes(), "The answer", most)
     except ValueError as error:
         raise Refusal("sent no sketch") from error
     if sketch.feature_map.difference(ours.feature_map) is not None:

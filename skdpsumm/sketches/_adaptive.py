@@ -316,6 +316,14 @@ class Steps:
         self._count_rounds(exact, groups, n_picks)
         return self.parts
 
+    def released(self, privacy: PrivacyGuarantee) -> PrivateSketch:
+        """Return the release of all parts, for which so much was paid."""
+        feature_map = UnionMap([part.map for part in self.parts])
+        sums = np.concatenate([part.sums for part in self.parts])
+        noise_std = np.concatenate([np.full(len(part.sums), part.std) for part in self.parts])
+        counted = None if self.n_public is None else (float(self.n_public), 0.0)
+        return released_sums(feature_map, sums, noise_std, privacy, counted)
+
     # ---- numbers that rules read
 
     @property
@@ -325,13 +333,10 @@ class Steps:
             return max(float(self.n_public), 1.0)
         if not self.parts:
             return math.inf
-        sums, stds = zip(*(self._total(part) for part in self.parts), strict=True)
-        weights = 1 / np.maximum(np.square(stds), TINY)
-        return max(float(np.average(sums, weights=weights)), 1.0)
-
-    def _total(self, part: Part) -> tuple[float, float]:
-        weights, std = rows_from_sums(part.map, np.full(len(part.sums), part.std))
-        return float(weights @ part.sums), std
+        told = [rows_from_sums(part.map, np.full(len(part.sums), part.std)) for part in self.parts]
+        rows = [own @ part.sums for (own, _), part in zip(told, self.parts, strict=True)]
+        weights = 1 / np.maximum(np.square([std for _, std in told]), TINY)
+        return max(float(np.average(rows, weights=weights)), 1.0)
 
     # ---- steps
 
@@ -1063,8 +1068,8 @@ class AdaptiveSketcher(TableSketcher):
                 self._pay(claim_for(self.ledger, privacy, lambda: budget.cost_when_replaced))
                 n_public = n_units if self.adjacency == "replace_one" else None
                 steps = Steps(design, budget, n_public)
-                parts = steps.run(first, lambda feature_map: rows(feature_map)[0])
-            self._set_release(_sketch(parts, privacy, n_public), known)
+                steps.run(first, lambda feature_map: rows(feature_map)[0])
+            self._set_release(steps.released(privacy), known)
         return self
 
     def preview_map(self, n_columns: int, names: Any = None) -> HistogramMap:
@@ -1260,13 +1265,3 @@ def _check_room(n_units: int, design: Design, budget: StepBudget) -> None:
     # Scores are sums of counts and of what a model expects.
     if not budget.is_silent and n_units * GRID > min(budget.room(l2=least), 2**60):
         raise ValueError(TOO_LARGE)
-
-
-def _sketch(
-    parts: Sequence[Part], privacy: PrivacyGuarantee, n_public: int | None
-) -> PrivateSketch:
-    """Return the release of all parts."""
-    sums = np.concatenate([part.sums for part in parts])
-    noise_std = np.concatenate([np.full(len(part.sums), part.std) for part in parts])
-    counted = None if n_public is None else (float(n_public), 0.0)
-    return released_sums(UnionMap([part.map for part in parts]), sums, noise_std, privacy, counted)

@@ -362,6 +362,8 @@ class JunctionTree:
         Of the cells of each clique; set by `calibrate`.
     shared : list of ndarray
         Of the cells that each clique shares with its parent, 1 for the first; set by `calibrate`.
+    kept : Kept
+        Parts of cliques as they are now: the next question may need them as well.
     """
 
     def __init__(self, sizes: Sequence[int], groups: Iterable[Group]):
@@ -390,6 +392,7 @@ class JunctionTree:
                 self.children[parent].append(i)
         self.probabilities: list[Floats] = []
         self.shared: list[Floats] = []
+        self.kept = Kept(0)
 
     def host(self, group: Iterable[int]) -> int | None:
         """Return the smallest clique that holds a group, None if none does."""
@@ -436,7 +439,7 @@ class JunctionTree:
                 potentials[parent] += message.reshape(self.shape_in(parent, self.separators[i]))
         if not np.any(potentials[0]):
             raise ValueError("No row is possible: every combination of cells is excluded.")
-        self.probabilities, self.shared = potentials, []
+        self.probabilities, self.shared, self.kept = potentials, [], Kept(0)
         for i, parent in enumerate(self.parents):
             whole = np.ones(()) if parent < 0 else sum_out(potentials[parent], self.down[i])
             ratio = whole.reshape(totals[i].shape) / np.where(totals[i] > 0, totals[i], 1.0)
@@ -448,11 +451,67 @@ class JunctionTree:
 
         Columns of one clique are summed out of it; others by elimination along the tree.
         """
-        return Elimination(self).table(group)
+        wanted, host = frozenset(group), self.host(group)
+        if host is not None:
+            columns = self._columns(host, wanted)
+            table = self._part(host, columns)
+        else:
+            table, columns = self._eliminated(wanted)
+        return np.transpose(table, [columns.index(a) for a in group])
+
+    def _columns(self, i: int, which: Iterable[int]) -> Group:
+        held = frozenset(which)
+        return tuple(a for a in self.cliques[i] if a in held)
+
+    def _between(self, wanted: frozenset[int]) -> list[int]:
+        """Return the cliques that are needed to tell how some columns go together, top first."""
+        needed: set[int] = set()
+        for a in wanted:
+            i = min(self.holding[a])
+            while i >= 0 and i not in needed:
+                needed.add(i)
+                i = self.parents[i]
+        # From the ends of the paths those go that know no more than their neighbours.
+        left = sorted(needed)
+        while left:
+            i = left.pop()
+            near = [k for k in (self.parents[i], *self.children[i]) if k in needed]
+            is_end, own = i in needed and len(near) == 1, wanted.intersection(self.cliques[i])
+            if is_end and own <= set(self.cliques[near[0]]):
+                needed.discard(i)
+                left.append(near[0])
+        return sorted(needed)
+
+    def _eliminated(self, wanted: frozenset[int]) -> tuple[Floats, Group]:
+        """Return p(wanted columns) and the order of its axes, from the leaves to the top."""
+        between = self._between(wanted)
+        told: dict[int, tuple[Floats, Group]] = {}
+        for i in reversed(between):
+            given = self.separators[i] if i > between[0] else ()
+            children = [child for child in self.children[i] if child in told]
+            shared = [self.separators[child] for child in children]
+            columns = self._columns(i, wanted.union(given, *shared))
+            table = self._part(i, columns, given)
+            for k, child in enumerate(children, 1):
+                keep = wanted.union(given, *shared[k:])
+                table, columns = _contracted(table, columns, *told.pop(child), keep)
+            told[i] = table, columns
+        return told[between[0]]
+
+    def _part(self, i: int, columns: Group, given: Group = ()) -> Floats:
+        """Return the probabilities of some columns of a clique, in its order, given others."""
+        return self.kept.get((i, columns, given), lambda: self._found(i, columns, given))
+
+    def _found(self, i: int, columns: Group, given: Group) -> Floats:
+        # A copy, because a fit changes the probabilities of the tree in place.
+        table = np.array(sum_out(self.probabilities[i], self.axes_outside(i, columns)))
+        if not given:
+            return table
+        return divided(table, [k for k, a in enumerate(columns) if a not in given])
 
     def table(self, i: int, columns: Sequence[int]) -> Floats:
         """Return the probabilities of columns of clique `i`, axes in the order given."""
-        held = [a for a in self.cliques[i] if a in set(columns)]
+        held = self._columns(i, columns)
         table = sum_out(self.probabilities[i], self.axes_outside(i, columns))
         return np.transpose(table, [held.index(a) for a in columns]).copy()
 
@@ -460,8 +519,8 @@ class JunctionTree:
         """Return `marginal` of many groups, much faster for pairs than one after another."""
         asked = list(dict.fromkeys(tuple(group) for group in groups))
         far = [group for group in asked if len(group) == 2 and self.host(group) is None]
-        pairs, others = _FarPairs(self, far).found, Elimination(self)
-        return {group: pairs[group] if group in pairs else others.table(group) for group in asked}
+        pairs = _FarPairs(self, far).found
+        return {group: pairs[group] if group in pairs else self.marginal(group) for group in asked}
 
     def draw(
         self, n_rows: int, rng: np.random.Generator, tables: Mapping[Group, Floats] | None = None
@@ -576,83 +635,7 @@ def _spanning_tree(cliques: list[Group]) -> tuple[list[Group], list[int]]:
     return [cliques[i] for i in order], parents
 
 
-# ---- tables of columns that no clique holds
-
-
-class Elimination:
-    """Tables of columns of the distribution on a junction tree, as it is now.
-
-    Parameters
-    ----------
-    tree : JunctionTree
-    most_kept : int, default=0
-        Cells of parts of cliques that are kept: the next question may need them as well.
-    """
-
-    def __init__(self, tree: JunctionTree, *, most_kept: int = 0):
-        self._tree, self._probabilities = tree, tree.probabilities
-        self._kept = Kept(most_kept)
-
-    def table(self, group: Sequence[int]) -> Floats:
-        """Return the probabilities of the cells of a group, axes in its order."""
-        wanted, host = frozenset(group), self._tree.host(group)
-        if host is not None:
-            columns = self._columns(host, wanted)
-            table = self._part(host, columns)
-        else:
-            table, columns = self._eliminated(wanted)
-        return np.transpose(table, [columns.index(a) for a in group])
-
-    def _columns(self, i: int, which: Iterable[int]) -> Group:
-        held = frozenset(which)
-        return tuple(a for a in self._tree.cliques[i] if a in held)
-
-    def _between(self, wanted: frozenset[int]) -> list[int]:
-        """Return the cliques that are needed to tell how some columns go together, top first."""
-        tree = self._tree
-        needed: set[int] = set()
-        for a in wanted:
-            i = min(tree.holding[a])
-            while i >= 0 and i not in needed:
-                needed.add(i)
-                i = tree.parents[i]
-        # From the ends of the paths those go that know no more than their neighbours.
-        left = sorted(needed)
-        while left:
-            i = left.pop()
-            near = [k for k in (tree.parents[i], *tree.children[i]) if k in needed]
-            is_end, own = i in needed and len(near) == 1, wanted.intersection(tree.cliques[i])
-            if is_end and own <= set(tree.cliques[near[0]]):
-                needed.discard(i)
-                left.append(near[0])
-        return sorted(needed)
-
-    def _eliminated(self, wanted: frozenset[int]) -> tuple[Floats, Group]:
-        """Return p(wanted columns) and the order of its axes, from the leaves to the top."""
-        tree, between = self._tree, self._between(wanted)
-        told: dict[int, tuple[Floats, Group]] = {}
-        for i in reversed(between):
-            given = tree.separators[i] if i > between[0] else ()
-            children = [child for child in tree.children[i] if child in told]
-            shared = [tree.separators[child] for child in children]
-            columns = self._columns(i, wanted.union(given, *shared))
-            table = self._part(i, columns, given)
-            for k, child in enumerate(children, 1):
-                keep = wanted.union(given, *shared[k:])
-                table, columns = _contracted(table, columns, *told.pop(child), keep)
-            told[i] = table, columns
-        return told[between[0]]
-
-    def _part(self, i: int, columns: Group, given: Group = ()) -> Floats:
-        """Return the probabilities of some columns of a clique, in its order, given others."""
-        return self._kept.get((i, columns, given), lambda: self._found(i, columns, given))
-
-    def _found(self, i: int, columns: Group, given: Group) -> Floats:
-        # A copy, because a fit changes the probabilities of the tree in place.
-        table = np.array(sum_out(self._probabilities[i], self._tree.axes_outside(i, columns)))
-        if not given:
-            return table
-        return divided(table, [k for k, a in enumerate(columns) if a not in given])
+# ---- tables
 
 
 def divided(table: Floats, axes: Sequence[int]) -> Floats:
@@ -1212,7 +1195,7 @@ class GraphicalModel:
             if sweep > 1 and ahead.accelerate(before, self._potentials):
                 self._start(blocks)
         self._settle(blocks)  # which sweeps away what rounding has piled up
-        self._parts = Elimination(self.tree, most_kept=_MOST_KEPT)
+        self.tree.kept = Kept(_MOST_KEPT)
         return self
 
     def _blocks(self, hosts: Sequence[int | None]) -> list[list[_Block]]:
@@ -1326,7 +1309,7 @@ class GraphicalModel:
 
     def marginal(self, group: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of a group, from the tree."""
-        return self._parts.table(tuple(group))
+        return self.tree.marginal(group)
 
     def marginals(self, groups: Iterable[Sequence[int]]) -> dict[Group, Floats]:
         """Return `marginal` of many groups: much faster for pairs than one after another."""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from ..features._feature_maps import AVERAGE, FeatureMap, engine_signature
+from ..features._feature_maps import FeatureMap, engine_signature
 from ..schema._groups import Groups, spread
 from ..schema._reading import Table, is_dask, validate_table
 from ._private_sketch import Counted, sums_of
@@ -262,8 +262,8 @@ def sum_partitions(
     else:
         groups, limit, key = by_group
         # There are enough cuts for blocks to be small, and few enough for their square to be.
-        engine, n_cuts = engine_signature(_engine_of(limit)), min(len(parts), 64)
-        plan = _Plan(schema, feature_map, silent, engine, limit, key, n_cuts)
+        n_cuts = min(len(parts), 64)
+        plan = _Plan(schema, feature_map, silent, engine_signature(), limit, key, n_cuts)
         labels = _partitions_of(groups, len(parts))
         cuts = on_partitions(_cut, parts, plan, labels)
         pieces = [on_partitions(getitem, cuts, i) for i in range(n_cuts)]
@@ -292,14 +292,9 @@ def _partitions_of(groups: Any, n_partitions: int) -> list[Any]:
     return found
 
 
-def _engine_of(limit: Any) -> str | None:
-    """Return by which engine sums are made, None for the fastest; means of groups by numpy's."""
-    return "numpy" if limit == AVERAGE else None
-
-
 def _checked(rows: Any, plan: _Plan) -> NDArray | Table:
     """Return the rows of a partition, checked."""
-    if engine_signature(_engine_of(plan.limit)) != plan.engine:
+    if engine_signature() != plan.engine:
         raise WorkerError(
             "A worker uses another engine than the client: install the same skdpsumm and numba on "
             "both, and set SKDPSUMM_ENGINE to the same value, or to 'numpy'."

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,7 +216,8 @@ class PrivateSketch:
         """
         n_columns = self.schema.n_columns
         every = set(range(n_columns)) if n_columns > 1 else set()
-        return sorted(every - self.feature_map.columns_in_pairs())
+        together = (group for group in self.feature_map.column_groups() if len(group) > 1)
+        return sorted(every.difference(*together))
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -293,9 +294,7 @@ class PrivateSketch:
 
     def blocks(self) -> list[tuple[FeatureMap, slice]]:
         """Return each elementary feature map with its place in `mean`."""
-        maps = self.feature_map.parts()
-        ends = np.cumsum([m.n_features for m in maps]).tolist()
-        return [(m, slice(end - m.n_features, end)) for m, end in zip(maps, ends, strict=True)]
+        return self.feature_map.blocks()
 
     def __add__(self, other: PrivateSketch) -> PrivateSketch:
         """Return the sketch of the union of two *disjoint* data sets.
@@ -355,7 +354,19 @@ class PrivateSketch:
         path : path-like
             Where to write it. An existing file is replaced only once the new one is complete.
         """
-        write_file(path, *self._contents(), make=self._from_contents)
+        target = Path(path)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
+            complete = Path(folder) / "sketch"
+            complete.write_bytes(packed(*self._contents()))
+            # Noise was paid for: a file that cannot be read back would lose it for good.
+            try:
+                self.load(complete)
+            except ValueError as error:
+                reason = error.__cause__ or error
+                raise ValueError(
+                    f"The sketch is not saved, for it could not be loaded. {reason}"
+                ) from error
+            os.replace(complete, target)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> PrivateSketch:
@@ -377,7 +388,9 @@ class PrivateSketch:
         Reading never runs code from the file, whoever wrote it. Reading cannot tell whether the
         noise was drawn as stated: for a guarantee you have the owner's word.
         """
-        return read_file(path, cls._from_contents)
+        with Path(path).open("rb") as file:
+            octets = file.read(min(os.fstat(file.fileno()).st_size, LARGEST_FILE) + 1)
+        return read_octets(octets, repr(os.fspath(path)), LARGEST_FILE)
 
     def _contents(self) -> tuple[Header, Arrays]:
         """Return the header and the arrays of a file."""
@@ -820,7 +833,6 @@ class PlannedRelease:
 
 Header = dict[str, Any]
 Arrays = dict[str, NDArray]
-Made = TypeVar("Made")
 
 FORMAT = "skdpsumm.PrivateSketch"
 VERSION = 9
@@ -830,35 +842,6 @@ LARGEST_FILE = 16 * MOST_FEATURES + MOST_BYTES + 2**20
 _CHECKSUM = 64
 # What an array may hold: booleans and numbers, in this order of bytes, never pickled objects.
 _PLAIN, _MOST_AXES = re.compile(r"\|[biu]1|<[iuf][248]"), 4
-
-
-def write_file(
-    path: str | os.PathLike, header: Header, arrays: Arrays, make: Callable[[Header, Arrays], Any]
-) -> None:
-    """Write a sketch to `path` through a temporary file beside it, which is read once more.
-
-    Parameters
-    ----------
-    path : path-like
-    header : dict
-        All but the arrays (`header_of`).
-    arrays : dict of ndarray
-    make : callable
-        As in `read_file`.
-    """
-    target = Path(path)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
-        complete = Path(folder) / "sketch"
-        complete.write_bytes(packed(header, arrays))
-        # Noise was paid for: a file that cannot be read back would lose it for good.
-        try:
-            read_file(complete, make)
-        except ValueError as error:
-            reason = error.__cause__ or error
-            raise ValueError(
-                f"The sketch is not saved, for it could not be loaded. {reason}"
-            ) from error
-        os.replace(complete, target)
 
 
 def packed(header: Header, arrays: Arrays) -> bytes:
@@ -903,19 +886,16 @@ def check_fits(
         ) from None
 
 
-def read_file(
-    path: str | os.PathLike, make: Callable[[Header, Arrays], Made], largest: int = LARGEST_FILE
-) -> Made:
-    """Return the sketch in a file that `write_file` wrote.
+def read_octets(octets: bytes, told: str, largest: int) -> PrivateSketch:
+    """Return the sketch in the bytes of a file, which messages call `told`.
 
     Parameters
     ----------
-    path : path-like
-    make : callable
-        Returns the sketch of a header and arrays, or raises where they do not fit.
-    largest : int, default=LARGEST_FILE
-        The most bytes that the file may have. The default is what the largest sketch has; whoever
-        knows which sketch comes can say less.
+    octets : bytes
+    told : str
+    largest : int
+        The most bytes that the file may have: what the largest sketch has, or less for whoever
+        knows which sketch comes.
 
     Raises
     ------
@@ -923,15 +903,6 @@ def read_file(
         If the file is no sketch, is damaged or too large, says what cannot be, or was written by a
         newer format.
     """
-    with Path(path).open("rb") as file:
-        octets = file.read(min(os.fstat(file.fileno()).st_size, largest) + 1)
-    return read_octets(octets, repr(os.fspath(path)), make, largest)
-
-
-def read_octets(
-    octets: bytes, told: str, make: Callable[[Header, Arrays], Made], largest: int
-) -> Made:
-    """Return the sketch in the bytes of a file, which messages call `told`: see `read_file`."""
     try:
         text, _, rest = checked(octets, largest).partition(b"\n")
         header = read_json(text)
@@ -949,7 +920,7 @@ def read_octets(
             f"{told} has format version {version}; this skdpsumm reads {VERSION}. {remedy}."
         )
     try:
-        return make(header, arrays_of(header.pop("arrays"), rest))
+        return PrivateSketch._from_contents(header, arrays_of(header.pop("arrays"), rest))
     except Exception as error:
         raise ValueError(f"{told} is not a sketch file: its parts do not fit. {error}") from error
 
