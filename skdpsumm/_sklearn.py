@@ -25,7 +25,7 @@ class _Allowed:
     """Values that a parameter may have, and how a message calls them."""
 
     told: str
-    is_satisfied_by: Callable[[Any], bool]  # named as scikit-learn's, so that theirs will do, too
+    is_satisfied_by: Callable[[Any], bool]
 
     def __str__(self) -> str:
         return self.told
@@ -96,7 +96,7 @@ def validate_parameter_constraints(
 
 
 def _satisfies(value: Any, allowed: Any) -> bool:
-    if hasattr(allowed, "is_satisfied_by"):
+    if hasattr(allowed, "is_satisfied_by"):  # as scikit-learn's own have it
         return bool(allowed.is_satisfied_by(value))
     return isinstance(value, allowed) if isinstance(allowed, type) else _KINDS[allowed](value)
 

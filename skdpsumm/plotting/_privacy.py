@@ -348,8 +348,8 @@ class LedgerDisplay(Display):
         # Infinite charges reach to the edge.
         ends = np.array([*widths, self.spent, self.cap, 1e-9])
         right = 1.08 * ends[np.isfinite(ends)].max()
-        self.bars_ = ax.barh(range(len(shown)), np.where(np.isinf(widths), right, widths), 0.7)
-        self._hatch(ax, shown)
+        drawn = np.where(np.isinf(widths), right, widths)
+        self.bars_ = ax.barh(range(len(shown)), drawn, 0.7, **fill(0))
         for name, value, line in (("all together", self.spent, "--"), ("cap", self.cap, "-")):
             x = value if np.isfinite(value) else np.nan
             style = {"color": "k", "ls": line, "lw": 1.4, "label": f"{name}: {value:.4g}"}
@@ -362,14 +362,6 @@ class LedgerDisplay(Display):
             ax.set_title(f"the last {len(shown)} of {len(self.entries)} charges", fontsize="medium")
         ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return self
-
-    def _hatch(self, ax: Any, shown: Sequence[Mapping[str, Any]]) -> None:
-        """Give the bars of each data set a look of their own, and a place in the legend."""
-        datasets = list(dict.fromkeys(entry["dataset"] for entry in shown))
-        for bar, entry in zip(self.bars_, shown, strict=True):
-            bar.set(**fill(datasets.index(entry["dataset"])))
-        for k, name in enumerate(datasets if len(datasets) > 1 else []):
-            ax.bar(0, 0, 0, label=f"data set {name!r}", **fill(k))
 
     @classmethod
     def from_ledger(cls, ledger: PrivacyLedger, **options: Any) -> LedgerDisplay:
@@ -399,4 +391,5 @@ class LedgerDisplay(Display):
 
 def _name(entry: Mapping[str, Any]) -> str:
     simulated = " (simulated)" if entry.get("simulated") else ""
-    return f"{entry['id']}. {entry['label'] or 'no label'}{simulated}"
+    dataset = "" if entry["dataset"] == "default" else f"{entry['dataset']}: "
+    return f"{entry['id']}. {dataset}{entry['label'] or 'no label'}{simulated}"
