@@ -10,7 +10,7 @@ from sklearn.base import clone
 from skdpsumm import PINPClassifier, TDILClassifier
 from skdpsumm.learners import HuberizedHinge, NoisyThreshold, SparseVector
 from skdpsumm.learners.erm._kernel_space import KernelSpace
-from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
+from skdpsumm.learners.mechanisms import _functional, _objective, _paper
 from skdpsumm.privacy import _noise
 
 
@@ -28,9 +28,9 @@ def seeded_noise(monkeypatch):
         for module in (_functional, _objective):
             monkeypatch.setattr(module, "radial_noise", lambda n, s, _: radial(n, s * factor, rng))
         monkeypatch.setattr(
-            _answers_at_points, "exponential_choice", lambda u, s, _: choose(u, s * factor, rng)
+            _paper, "exponential_choice", lambda u, s, _: choose(u, s * factor, rng)
         )
-        monkeypatch.setattr(_answers_at_points, "secret_generator", lambda seed: rng)
+        monkeypatch.setattr(_paper, "secret_generator", lambda seed: rng)
 
     return install
 

@@ -11,7 +11,7 @@ from releases import as_polars
 from simulated import simulate
 
 from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
-from skdpsumm.privacy._filter import StepBudget
+from skdpsumm.privacy._noise import StepBudget
 from skdpsumm.schema import Categorical, Numeric, TableSchema, _reading
 from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, RFFSketcher, _adaptive
 from skdpsumm.sketches._adaptive import N_BINS, Design, find_bins, joined_categories, variance_left

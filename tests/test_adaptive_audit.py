@@ -16,7 +16,7 @@ from sklearn.base import clone
 from skdpsumm import AdaptiveSketcher, Categorical, Numeric, PrivacyLedger, TableSchema
 from skdpsumm.features._feature_maps import GRID, UnionMap
 from skdpsumm.privacy import GaussianDP, PureDP, _fit
-from skdpsumm.privacy._filter import StepBudget
+from skdpsumm.privacy._noise import StepBudget
 from skdpsumm.sketches import _adaptive
 from skdpsumm.sketches._adaptive import Design, Steps
 

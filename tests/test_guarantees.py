@@ -16,15 +16,18 @@ from refusals import refused
 
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
 from skdpsumm.privacy._best_of import BestOf, StoppingLaw
-from skdpsumm.privacy._compositions import Composed, Worst, compose, parallel
 from skdpsumm.privacy._mechanisms import (
+    Composed,
     Mechanism,
     NewValuesDP,
     Unprotected,
+    Worst,
     ZeroConcentratedDP,
+    compose,
     gdp_delta,
     gdp_epsilon,
     mechanism_from_dict,
+    parallel,
     pure_to_gdp,
     zcdp_delta,
     zcdp_epsilon,

@@ -22,7 +22,7 @@ from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.learners import ExponentialMechanism, HuberizedHinge, NoisyThreshold, SparseVector
 from skdpsumm.learners.erm._losses import EpsilonInsensitive, Huber, Logistic
 from skdpsumm.learners.erm._problem import FeatureSpace, Minimizer, Terms
-from skdpsumm.learners.mechanisms import _answers_at_points, _objective
+from skdpsumm.learners.mechanisms import _objective, _paper
 from skdpsumm.privacy._mechanisms import gdp_delta, zcdp_rho
 from skdpsumm.privacy._noise import radial_noise
 from skdpsumm.privacy._threshold import threshold_ratio
@@ -352,10 +352,8 @@ class Tabulated:
 def test_choice_in_the_ball(factor, accepted, noise, monkeypatch):
     """A density proportional to exp(e_s |<z, w*>| / (2 Delta)) in the ball of radius R."""
     noise(1.0)
-    draw = _answers_at_points.sample_ball
-    monkeypatch.setattr(
-        _answers_at_points, "sample_ball", lambda v, k, rng: draw(v, k / factor, rng)
-    )
+    draw = _paper.sample_ball
+    monkeypatch.setattr(_paper, "sample_ball", lambda v, k, rng: draw(v, k / factor, rng))
     release = asking({"epsilon": 8.0, "delta": 0.0}, norm_bound=2.0, adjacency="replace_one")
     w = release.exact.coefficients[:, 0]
     z = np.array([release().predictor_.points[0] for _ in range(1500)]) / 2.0

@@ -15,7 +15,7 @@ from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import PINPClassifier, PINPRegressor, Public, TDDLClassifier, TDILClassifier
 from skdpsumm.learners import FunctionalMechanism, GradientDescent, LaplaceAnswers, TDILRegressor
-from skdpsumm.learners.mechanisms._answers_at_points import LaplacePlan
+from skdpsumm.learners.mechanisms._paper import LaplacePlan
 from skdpsumm.privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger, PureDP, simulation
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")

@@ -420,13 +420,13 @@ def test_large_weights_are_clipped_and_do_not_wrap():
 
 
 class InterruptAt:
-    """Raises KeyboardInterrupt at the k-th line that runs in the file of PINP's updates."""
+    """Raises KeyboardInterrupt at the k-th line that runs in the file of updates."""
 
     def __init__(self, k):
         self.k, self.n_lines, self.asked = k, 0, False
 
     def __call__(self, frame, event, _):
-        if not frame.f_code.co_filename.endswith("_public_hypothesis.py"):
+        if not frame.f_code.co_filename.endswith("_paper.py"):
             return None
         self.asked |= frame.f_code.co_name == "answer"
         if event == "line":

@@ -19,9 +19,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from skdpsumm import BudgetExceededError, HistogramSketcher, LedgerDamagedError, PrivacyGuarantee
 from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP, _ledger, _mechanisms, gdp_mu
-from skdpsumm.privacy._compositions import Worst, compose
 from skdpsumm.privacy._ledger import Book, LedgerStore
-from skdpsumm.privacy._mechanisms import Unprotected, ZeroConcentratedDP, gdp_delta, zcdp_rho
+from skdpsumm.privacy._mechanisms import (
+    Unprotected,
+    Worst,
+    ZeroConcentratedDP,
+    compose,
+    gdp_delta,
+    zcdp_rho,
+)
 from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
 from skdpsumm.privacy._threshold import ThresholdDP
 

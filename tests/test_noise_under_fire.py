@@ -22,7 +22,7 @@ from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import ExponentialMechanism
 from skdpsumm.learners.erm._losses import Logistic
 from skdpsumm.learners.erm._problem import Terms
-from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
+from skdpsumm.learners.mechanisms import _functional, _objective, _paper
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise
 from skdpsumm.privacy._noise import Block, IntegerNoise, exponential_choice, noisy_integers, on_grid
 from skdpsumm.summaries import Pool
@@ -189,7 +189,7 @@ class Tripwire:
 def test_noise_in_floating_point_is_called_idealised(name, monkeypatch):
     """What draws from a generator of floats says so in its guarantee; all else never does."""
     idealised = name in ("weights, pure", "exponential")
-    for module in (_functional, _objective, _answers_at_points):
+    for module in (_functional, _objective, _paper):
         monkeypatch.setattr(module, "secret_generator", lambda seed: Tripwire())
     if idealised:
         with pytest.raises((AssertionError, TypeError, ValueError)):

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP, _objective
-from skdpsumm.privacy._compositions import compose
-from skdpsumm.privacy._mechanisms import ZeroConcentratedDP, gdp_delta, mechanism_from_dict
+from skdpsumm.privacy._mechanisms import ZeroConcentratedDP, compose, gdp_delta, mechanism_from_dict
 from skdpsumm.privacy._noise import RESERVE
 from skdpsumm.privacy._objective import OUTPUT_SHARE, ObjectiveDP, calibrate
 

@@ -28,10 +28,9 @@ from skdpsumm.audit import AuditResult, compare
 from skdpsumm.learners import PolynomialKernel, TDILClassifier
 from skdpsumm.moments import M2MEstimator, Points
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP
-from skdpsumm.privacy._compositions import Worst
 from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._ledger import LedgerDataset
-from skdpsumm.privacy._mechanisms import Unprotected
+from skdpsumm.privacy._mechanisms import Unprotected, Worst
 from skdpsumm.schema import Categorical, Date, Numeric, Public, TableSchema
 from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
 from skdpsumm.summaries import DataOwner, SummarizedEstimator

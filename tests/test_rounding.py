@@ -367,7 +367,7 @@ def test_noise_covers_the_rounding_of_scores(mechanism, share, monkeypatch):
     """By as much as the claimed error of both neighbours, in units of what a score may move."""
     plain = scale_of(mechanism)
     monkeypatch.setattr(
-        "skdpsumm.learners.mechanisms._answers_at_points.score_rounding",
+        "skdpsumm.learners.mechanisms._paper.score_rounding",
         lambda space, terms: share * terms.sensitivity / 10,
     )
     grown = scale_of(mechanism)

@@ -14,7 +14,7 @@ from skdpsumm.model_selection import _candidate
 from skdpsumm.model_selection._candidate import plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
 from skdpsumm.privacy._best_of import StoppingLaw
-from skdpsumm.privacy._compositions import compose
+from skdpsumm.privacy._mechanisms import compose
 
 KNOWN = {"classes": [False, True], "norm_bound": 1.0}
 REPLACED = {"distribution": "geometric", "adjacency": "replace_one"}

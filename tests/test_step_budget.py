@@ -22,10 +22,9 @@ from kit import ARMS, Wire, cost, mu_of_range
 from refusals import refused
 from test_noise import bound
 
-from skdpsumm.privacy import BudgetExceededError, GaussianDP, PureDP, _filter, _noise
-from skdpsumm.privacy._filter import StepBudget, range_of_mu
+from skdpsumm.privacy import BudgetExceededError, GaussianDP, PureDP, _noise
 from skdpsumm.privacy._mechanisms import Unprotected, pure_to_gdp
-from skdpsumm.privacy._noise import RESERVE, exponential_choice
+from skdpsumm.privacy._noise import RESERVE, StepBudget, exponential_choice, range_of_mu
 
 GRID = 2**15
 SCRIPT = scripts.load("benchmarks/exponential_constant.py")
@@ -247,7 +246,7 @@ def test_what_raises_while_noise_is_drawn_is_spent(step, delta, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_noise, "noisy_integers", fail)
-    monkeypatch.setattr(_filter, "exponential_choice", fail)
+    monkeypatch.setattr(_noise, "exponential_choice", fail)
     budget = build(1.0, delta)
     with pytest.raises(KeyboardInterrupt):
         step(budget, 0.4)
@@ -259,7 +258,7 @@ def test_nothing_is_drawn_where_too_much_is_asked_for(step, monkeypatch):
     budget = build()
     step(budget, 0.5)
     monkeypatch.setattr(_noise, "noisy_integers", None)
-    monkeypatch.setattr(_filter, "exponential_choice", None)
+    monkeypatch.setattr(_noise, "exponential_choice", None)
     refused("is left", step, budget, 0.5 + 1e-9, error=BudgetExceededError)
     assert budget.remaining == 0.5
 

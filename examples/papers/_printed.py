@@ -27,8 +27,7 @@ from skdpsumm._sklearn import Interval
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import ExponentialMechanism, LaplaceAnswers, NoisyThreshold
 from skdpsumm.learners.erm._problem import Minimizer
-from skdpsumm.learners.mechanisms._answers_at_points import ExponentialPlan, LaplacePlan
-from skdpsumm.learners.mechanisms._public_hypothesis import NoisyThresholdPlan
+from skdpsumm.learners.mechanisms._paper import ExponentialPlan, LaplacePlan, NoisyThresholdPlan
 from skdpsumm.privacy import PureDP
 from skdpsumm.privacy._mechanisms import ZeroConcentratedDP
 from skdpsumm.privacy._noise import secret_generator

@@ -6,10 +6,9 @@ from ._tdil import TDILClassifier, TDILRegressor
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import EpsilonInsensitive, Huber, HuberizedHinge, SoftHinge
 from .mechanisms import _objective  # noqa: F401  its mechanism is named by a string
-from .mechanisms._answers_at_points import ExponentialMechanism, LaplaceAnswers
 from .mechanisms._functional import FunctionalMechanism
 from .mechanisms._gradient import GradientDescent
-from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector
+from .mechanisms._paper import ExponentialMechanism, LaplaceAnswers, NoisyThreshold, SparseVector
 
 __all__ = [
     "EpsilonInsensitive",

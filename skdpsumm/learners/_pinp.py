@@ -13,7 +13,7 @@ from .._computing import warn_caller
 from ..privacy import NoiseWarning
 from ..schema._reading import Public, unwrap
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
-from .mechanisms._answers import FrozenAnswers
+from .mechanisms._base import FrozenAnswers
 from .mechanisms._functional import PathAnswers
 
 

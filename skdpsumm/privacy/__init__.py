@@ -1,6 +1,6 @@
 """The privacy floor: guarantees, mechanisms, the ledger, and exact noise."""
 
-from . import _best_of, _compositions, _objective, _threshold  # noqa: F401  for files
+from . import _best_of, _objective, _threshold  # noqa: F401  for files
 from ._guarantee import PrivacyGuarantee
 from ._ledger import PrivacyLedger
 from ._mechanisms import GaussianDP, PureDP, gdp_mu

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from .._html import cut, html_table
-from ._compositions import compose, parallel
-from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
+from ._mechanisms import ADJACENCIES, Mechanism, compose, mechanism_from_dict, parallel
 
 _WORDS_OF_CHANGE = {"add_remove": "add or remove", "replace_one": "replace"}
 _ONE_FIT = (

@@ -39,10 +39,9 @@ from sklearn.utils import gen_batches
 from .._computing import TINY, Kept, progress
 from ..features._feature_maps import GRID, HistogramMap, UnionMap, check_size, sensitivities
 from ..privacy import PrivacyGuarantee, PrivacyLedger
-from ..privacy._filter import StepBudget
 from ..privacy._fit import columns_kept
 from ..privacy._mechanisms import Mechanism
-from ..privacy._noise import TOO_LARGE, on_grid
+from ..privacy._noise import TOO_LARGE, StepBudget, on_grid
 from ..schema._columns import Cells, public_cells
 from ..schema._reading import Table, is_frame, some_rows
 from ..schema._schema import SchemaLike, TableSchema, as_schema, schema_of

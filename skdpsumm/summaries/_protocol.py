@@ -18,10 +18,9 @@ from .._html import html_table
 from .._sklearn import Interval
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
-from ..privacy._compositions import compose
 from ..privacy._fit import given_of_columns
 from ..privacy._guarantee import Explanation, ledger_unit
-from ..privacy._mechanisms import Mechanism, Unprotected
+from ..privacy._mechanisms import Mechanism, Unprotected, compose
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
 

@@ -22,9 +22,8 @@ from ..features._feature_maps import HistogramMap
 from ..moments._base import check_ranges
 from ..moments.learning._models import warn_of_invisible_inputs, with_target
 from ..privacy import PrivacyGuarantee, PrivacyLedger, PureDP
-from ..privacy._compositions import compose
 from ..privacy._fit import PrivateFit
-from ..privacy._mechanisms import Unprotected
+from ..privacy._mechanisms import Unprotected, compose
 from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column, known_classes
 from ..schema._groups import Groups

@@ -36,8 +36,7 @@ from ..erm._problem import (
     coordinate_rounding,
     factor_jitter,
 )
-from ._answers import AnsweredQueries, FrozenAnswers
-from ._base import LearnerMechanism, Plan
+from ._base import AnsweredQueries, FrozenAnswers, LearnerMechanism, Plan
 
 # Landmarks of "auto", and the most of them. Digits (64 columns) had 0.971 with 1,024 of them, 0.973
 # with 2,048, 0.978 with 4,096; more than 1,024 gained nothing on Adult (6 numeric columns).
