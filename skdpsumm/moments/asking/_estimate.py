@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from ..._computing import TINY, warn_caller
-from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_of
+from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
 from ...schema._columns import Date
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, distinct, labelled
@@ -759,48 +759,13 @@ def warn_of_the_lone(sketch: PrivateSketch, columns: Iterable[int], then: str) -
     """
     lone = sorted(set(sketch.lone_columns).intersection(columns))
     if lone and not sketch.is_drowned:
-        names = first_of([repr(sketch.schema.name(j)) for j in lone])
+        names = some_of([sketch.schema.name(j) for j in lone])
         warn_caller(
             "When you sketch again, name the column as `target` or in `workload` (`marginals` of a "
             "HistogramSketcher), use a larger epsilon, or describe it with fewer categories. The "
             f"sketch counts none of these with another column: {names}. {then}",
             AnswerWarning,
         )
-
-
-def warn_of_constants(
-    truths: NDArray, unseen: NDArray[np.bool_], certain: NDArray[np.bool_]
-) -> None:
-    """Warn of conditions that hold at all rows that were asked, or at none of them.
-
-    It touches nothing private.
-
-    Parameters
-    ----------
-    truths : ndarray of shape (k,)
-        What they are.
-    unseen : ndarray of bool, shape (k,)
-        Those of which not all rows were asked that the schema allows.
-    certain : ndarray of bool, shape (k,)
-        Those of which all were.
-    """
-    for which, then in ((certain, _CERTAIN), (unseen, _UNSEEN)):
-        outputs = np.flatnonzero(which)
-        if len(outputs):
-            named = "" if len(truths) == 1 else f" (outputs {outputs.tolist()})"
-            held = sorted({"everywhere" if truths[k] else "nowhere" for k in outputs})
-            message = (
-                "Check the spelling of categories and the range of thresholds: the question holds "
-                f"{' or '.join(held)} among the rows of the release{named}. {then}"
-            )
-            warn_caller(AnswerWarning(message, outputs))
-
-
-_CERTAIN = "The schema allows no other rows."
-_UNSEEN = (
-    "If they are right, the sketch shows no such rows, or no others, and `interval` reaches from "
-    "none to all of them."
-)
 
 
 def warn_of_the_wide(
@@ -825,7 +790,7 @@ def warn_of_the_wide(
         limit = "half of what is possible"
         limit += ", or than two standard deviations of the column" * bool(is_spread.any())
         message = (
-            f"Do not rely on {first_of(about)}: an interval is wider than {limit}. When you "
+            f"Do not rely on {some_of(about, str)}: an interval is wider than {limit}. When you "
             "sketch again, use a larger epsilon or fewer columns, count columns together that you "
             "ask together (`workload` or `marginals`), and give `step` or `edges` in the schema."
         )
@@ -886,9 +851,3 @@ def _entries(found: Estimate) -> list[str]:
     if found._is_named():
         return [" with ".join(sorted({*labels})) for labels in product(*found.labels)]
     return [f"output {k}" for k in range(found._value.size)] if found.shape else ["this answer"]
-
-
-def first_of(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" (and {more} more)" if more > 0 else "")

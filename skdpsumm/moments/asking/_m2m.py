@@ -236,14 +236,14 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self._check_parameters()
         self._check_groups(groups)
         rng = check_random_state(self.random_state)
-        known = self._known
+        sketcher = self._build_sketcher(rng)
+        known = as_schema(sketcher.schema)
         with columns_kept(self):
             if is_dask(X):
                 PartitionSchema.of(self, X, schema=known)
             else:  # one row of a frame says what its columns are
                 validate_table(self, some_rows(X, slice(1)), schema=known)
             names = getattr(self, "feature_names_in_", None)
-            sketcher = self._seeded(self._made_sketcher(known), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
         self._frame, self._read_by = frame_for(X, names), known
@@ -497,14 +497,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         points, weights = self._matched
         return points[rng.permutation(systematic(weights, n, rng))]
 
-    @property
-    def _known(self) -> TableSchema:
-        """The schema by which `fit` reads a table."""
-        own = as_schema(getattr(self.release, "schema", None))
-        return own or as_schema(self.schema)
-
-    def _build_sketcher(self, rng, n_features, y=None):
-        return self._seeded(self._made_sketcher(self._known), rng)
+    def _build_sketcher(self, rng, n_features=None, y=None):
+        return self._seeded(self._made_sketcher(as_schema(self.schema)), rng)
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import TINY, progress, silence, warn_caller
 from ..._delegation import inner_has
+from ..._html import some_of
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap
 from ...privacy import PrivacyLedger
@@ -45,7 +46,7 @@ from .._numbers import (
     MOST_FEATURES_OF_MODEL,
     POINTS_PER_INPUT,
 )
-from ..asking._estimate import AnswerWarning, Estimate, first_of, warn_of_the_drowned
+from ..asking._estimate import AnswerWarning, Estimate, warn_of_the_drowned
 from ..inferring._points import (
     MomentRegression,
     Points,
@@ -504,7 +505,7 @@ def warn_of_invisible_inputs(
     if 2 * hidden.sum() <= len(inputs):
         return
     name, unseen = columns.name(target), inputs[hidden].tolist()
-    told = f"{first_of([repr(columns.name(j)) for j in unseen])}, of {len(inputs)} inputs"
+    told = f"{some_of([columns.name(j) for j in unseen])}, of {len(inputs)} inputs"
     pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
     count = f"(HistogramSketcher(marginals=[{pair!r}, ...]))"
     if prior is None:
