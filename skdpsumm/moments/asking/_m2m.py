@@ -21,7 +21,6 @@ from ...sketches import PrivateSketch
 from ...sketches._partitions import PartitionSchema
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper
-from .._frames import framed
 from ..inferring._points import (
     MomentRegression,
     Points,
@@ -33,8 +32,8 @@ from ..inferring._points import (
 )
 from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
-from ._estimate import Estimate, warn_of_the_drowned, warn_of_the_lone
-from ._statistics import StatisticsMixin
+from ._estimate import Estimate, framed, warn_of_the_drowned, warn_of_the_lone
+from ._statistics import AskedFunction, StatisticsMixin
 
 
 class M2MEstimator(StatisticsMixin, BaseM2M):
@@ -325,7 +324,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> m2m.estimate(lambda rows: rows[:, 0] == 1, by=1).value.round(1)
         array([0.5, 0.5])
         """
-        asked = self._function(f)
+        asked = AskedFunction(f, self._plausible)
         return self._of_function(asked, self._axes_by(by, bins), counts=False)
 
     def where(self, condition: Callable[[Any], ArrayLike]) -> M2MEstimator:
@@ -368,7 +367,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> bool(abs(float(older.mean("hours")) - 30) < 2)
         True
         """
-        asked = self._function(condition, is_condition=True)
+        asked = AskedFunction(condition, self._plausible, is_condition=True)
         if asked.n_outputs > 1:
             raise ValueError("where takes one condition: one truth for each row.")
         asked.constants()  # of which it warns

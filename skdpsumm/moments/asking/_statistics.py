@@ -20,7 +20,6 @@ from ..._html import MOST_ROWS_SHOWN, some_of
 from ...schema._columns import Date
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
-from .._frames import chosen, frame_of, framed, of_one_kind
 from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, N_TABLES, Floats, Group
 from ..inferring._table_model import TableModel
 from ..plausible._rows import (
@@ -41,8 +40,12 @@ from ..plausible._rows import (
 from ._estimate import (
     AnswerWarning,
     Estimate,
+    chosen,
+    frame_of,
+    framed,
     likeliest,
     near_the_middle,
+    of_one_kind,
     warn_of_the_clipped,
     warn_of_the_lone,
     warn_of_the_wide,
@@ -249,11 +252,6 @@ class StatisticsMixin:
             return model_axis(self._plausible.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
 
-    def _function(self, f: Callable[[Any], ArrayLike], **how: Any) -> AskedFunction:
-        """Return a function of rows that a user has given."""
-        check_is_fitted(self, "schema_")
-        return AskedFunction(f, self._plausible, **how)
-
     def _axes_by(self, by: Any, bins: Any, *, alone: bool = False) -> list[Axis]:
         """Return the axes that `by` and `bins` stand for; none for all rows together.
 
@@ -344,14 +342,9 @@ class StatisticsMixin:
             rows_of = self._told()
             found = np.array([_variance(rows_of([j], "model"), j)[0] for j in which])
             spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
-        slope = 1.0 if order == 1 else None
-        how: dict[str, Any] = {
-            "spread": spread,
-            "dates": dates,
-            "step": None if dates is None else 1.0,
-        }
+        how: dict[str, Any] = {"slope": 1.0 if order == 1 else None, "spread": spread}
         return self._in_groups(
-            means, column, which, possible, axes, survey_weight, slope=slope, **how
+            means, column, which, possible, axes, survey_weight, dates=dates, **how
         )
 
     def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
@@ -559,7 +552,7 @@ class StatisticsMixin:
             )
         if survey_weight is not None:
             return self.where(query).count(by=by, bins=bins, survey_weight=survey_weight)
-        asked = self._function(query, is_condition=True)
+        asked = AskedFunction(query, self._plausible, is_condition=True)
         return self._of_function(asked, self._axes_by(by, bins), counts=True)
 
     def _of_function(self, asked: AskedFunction, axes: Sequence[Axis], counts: bool) -> Estimate:

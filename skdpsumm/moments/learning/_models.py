@@ -39,14 +39,13 @@ from ...schema._schema import SchemaLike, TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper, table_of
-from .._frames import distinct
 from .._numbers import (
     ERRORS_MISSED,
     LEAST_SHARE_EXPLAINED,
     MOST_FEATURES_OF_MODEL,
     POINTS_PER_INPUT,
 )
-from ..asking._estimate import AnswerWarning, Estimate, warn_of_the_drowned
+from ..asking._estimate import AnswerWarning, Estimate, distinct, warn_of_the_drowned
 from ..inferring._points import (
     MomentRegression,
     Points,
