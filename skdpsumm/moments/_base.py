@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
 from .._delegation import inner_tags
@@ -134,7 +135,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Raise for whatever can be told without data, before any are looked at."""
         if isinstance(self.release, PrivateSketch):  # `fit` would ignore its rows
             raise TypeError(f"Call {type(self).__name__}.from_sketch(sketch): it is released.")
-        check_params(self)
+        self._check_own()
         if self.release is not None and self._protection:
             told = ", ".join(f"{one}=..." for one in self._protection)
             raise ValueError(
@@ -142,7 +143,6 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 f"give it there, release={type(self.release).__name__}({told})."
             )
         self._require_schema()
-        self._check_points()
         known = self._sketched_schema(as_schema(self.schema))
         self._made_sketcher(known).check_budget()
 
@@ -156,8 +156,9 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Whether a regression weights the points."""
         return True
 
-    def _check_points(self) -> None:
-        """Raise ValueError for options of points that are none, or have no effect."""
+    def _check_own(self) -> None:
+        """Raise ValueError for wrong parameters, and for options of points without effect."""
+        check_params(self)
         if isinstance(self.inference, Points):
             self.inference.check(type(self).__name__, self._of_points)
 
@@ -189,6 +190,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     @cached_property
     def _model(self) -> Any:
         """What the histograms of the release tell, if it has some; made when first asked for."""
+        check_is_fitted(self, "sketch_")
         if not histogram_columns(self.sketch_.feature_map):
             return None
         with progress(type(self).__name__, self.verbose):
@@ -238,9 +240,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Check the parameters of an analyst, and return the sketch's table as they see it."""
         if not isinstance(sketch, PrivateSketch):
             raise TypeError(TAKES_A_SKETCH.format(type(sketch).__name__))
-        check_params(self)
+        self._check_own()
         table = table_of(sketch, schema)
-        self._check_points()
         self._check_readable(sketch.feature_map, table)
         return table
 

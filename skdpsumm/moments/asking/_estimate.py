@@ -1,10 +1,18 @@
-"""An answer with its error."""
+"""An answer with its error, what it warns of, and the frames in which it goes out.
+
+Frames are in the library of the table that came in. Those of pandas have an index, which holds
+the labels of the rows. Others have none, so there the labels are the first columns. There is no
+narwhals here: it builds a frame from a dict, which takes two lines of ours, and it has no index.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice, product, repeat
 from typing import Any
 
@@ -12,12 +20,13 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
+from sklearn import get_config
 
 from ..._computing import TINY, warn_caller
-from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_of
-from ...schema._columns import Date
+from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
+from ...schema._columns import Date, Numeric
+from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
-from .._frames import chosen, distinct, labelled
 from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING, Floats
 
 # What an interval may cover, and what its parts are called.
@@ -62,7 +71,7 @@ class Estimate(NDArrayOperatorsMixin):
         an array.
     step : float, default=None
         Distance between the values that the truth can have, where they are on a grid, such as 1 for
-        a number of rows. None is for answers that can have any value.
+        a number of rows. None is for answers that can have any value. Dates have step 1.
     units : sequence of str or None, default=()
         Unit of each entry of a one-dimensional array, to be printed. Empty, as most have none.
     axes : sequence of str, default=()
@@ -146,7 +155,8 @@ class Estimate(NDArrayOperatorsMixin):
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
         self.labels = tuple(tuple(names) for names in labels)
         self.units, self.axes = tuple(units), tuple(axes)
-        self.frame, self.step, self._refused, self.dates = frame, step, refused, dates
+        self.frame, self._refused, self.dates = frame, refused, dates
+        self.step = step if dates is None else 1.0
 
     def tables(self, covers: str = "table", *, same_rows: bool | None = None) -> Floats:
         """Return the statistic of each plausible table, shape (B, ...).
@@ -464,16 +474,11 @@ class Estimate(NDArrayOperatorsMixin):
         return len(self._value)
 
     def __getitem__(self, key: Any) -> Estimate:
-        key = self._places(key)
-        found = Estimate(
-            lambda covers: self._asked(covers)[:, *key],
-            value=self._value[key],
-            possible=(self._possible[0][key], self._possible[1][key]),
-            step=self.step,
-            refused=self._refused,
-            dates=self.dates,
-        )
-        found._releases = self._releases
+        key, found = self._places(key), copy(self)
+        found._ask, found._tables = lambda covers: self._asked(covers)[:, *key], {}
+        found._value = np.asarray(self._value[key])
+        found._possible = tuple(np.asarray(end[key]) for end in self._possible)
+        found.labels, found.units, found.axes, found.frame = (), (), (), None
         return found
 
     def __iter__(self):
@@ -759,48 +764,13 @@ def warn_of_the_lone(sketch: PrivateSketch, columns: Iterable[int], then: str) -
     """
     lone = sorted(set(sketch.lone_columns).intersection(columns))
     if lone and not sketch.is_drowned:
-        names = first_of([repr(sketch.schema.name(j)) for j in lone])
+        names = some_of([sketch.schema.name(j) for j in lone])
         warn_caller(
             "When you sketch again, name the column as `target` or in `workload` (`marginals` of a "
             "HistogramSketcher), use a larger epsilon, or describe it with fewer categories. The "
             f"sketch counts none of these with another column: {names}. {then}",
             AnswerWarning,
         )
-
-
-def warn_of_constants(
-    truths: NDArray, unseen: NDArray[np.bool_], certain: NDArray[np.bool_]
-) -> None:
-    """Warn of conditions that hold at all rows that were asked, or at none of them.
-
-    It touches nothing private.
-
-    Parameters
-    ----------
-    truths : ndarray of shape (k,)
-        What they are.
-    unseen : ndarray of bool, shape (k,)
-        Those of which not all rows were asked that the schema allows.
-    certain : ndarray of bool, shape (k,)
-        Those of which all were.
-    """
-    for which, then in ((certain, _CERTAIN), (unseen, _UNSEEN)):
-        outputs = np.flatnonzero(which)
-        if len(outputs):
-            named = "" if len(truths) == 1 else f" (outputs {outputs.tolist()})"
-            held = sorted({"everywhere" if truths[k] else "nowhere" for k in outputs})
-            message = (
-                "Check the spelling of categories and the range of thresholds: the question holds "
-                f"{' or '.join(held)} among the rows of the release{named}. {then}"
-            )
-            warn_caller(AnswerWarning(message, outputs))
-
-
-_CERTAIN = "The schema allows no other rows."
-_UNSEEN = (
-    "If they are right, the sketch shows no such rows, or no others, and `interval` reaches from "
-    "none to all of them."
-)
 
 
 def warn_of_the_wide(
@@ -825,7 +795,7 @@ def warn_of_the_wide(
         limit = "half of what is possible"
         limit += ", or than two standard deviations of the column" * bool(is_spread.any())
         message = (
-            f"Do not rely on {first_of(about)}: an interval is wider than {limit}. When you "
+            f"Do not rely on {some_of(about, str)}: an interval is wider than {limit}. When you "
             "sketch again, use a larger epsilon or fewer columns, count columns together that you "
             "ask together (`workload` or `marginals`), and give `step` or `edges` in the schema."
         )
@@ -888,7 +858,128 @@ def _entries(found: Estimate) -> list[str]:
     return [f"output {k}" for k in range(found._value.size)] if found.shape else ["this answer"]
 
 
-def first_of(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" (and {more} more)" if more > 0 else "")
+def chosen(frame: str | None) -> str | None:
+    """Return the library of frames, where "auto" is what scikit-learn is told; None for arrays."""
+    if frame != "auto":
+        return frame
+    told = get_config()["transform_output"]
+    if told != "default":
+        return told
+    return None if find_spec("pandas") is None else "pandas"
+
+
+def frame_of(columns: Mapping[str, Any], library: str) -> Any:
+    """Return a frame of these columns."""
+    module = import_module(library)
+    return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+
+
+def labelled(
+    labels: Mapping[str, Sequence[str]],
+    heads: Sequence[str],
+    values: Any,
+    library: str,
+    index: Sequence[str | None] | None = None,
+) -> Any:
+    """Return a frame: the labels first, then each column of values by its head.
+
+    In pandas, labels are the index where their names in it are given.
+    """
+    names = distinct([*labels, *heads], last=len(heads))
+    frame = frame_of(dict(zip(names, [*labels.values(), *values], strict=True)), library)
+    if library == "pandas" and index is not None:
+        frame = frame.set_index(names[: len(labels)]).rename_axis(index)
+        frame.columns = list(heads)
+    return frame
+
+
+def distinct(names: Sequence[str], last: int = 0) -> list[str]:
+    """Return names that differ; repeated ones get underscores, and the `last` ones come first."""
+    first = len(names) - last
+    taken: set[str] = set()
+    found = list(names)
+    for k in [*range(first, len(names)), *range(first)]:
+        while found[k] in taken:
+            found[k] += "_"
+        taken.add(found[k])
+    return found
+
+
+def framed(
+    cells: Sequence[NDArray | None],
+    schema: TableSchema,
+    frame: str | None,
+    badge: str,
+    base: Any = None,
+) -> Any:
+    """Return columns as a table: whole numbers, numbers and categories, as the schema says.
+
+    Parameters
+    ----------
+    cells : sequence of ndarray of shape (n,) or None
+        None stands for a column of `base`.
+    schema : TableSchema
+    frame : {"pandas", "polars", "pyarrow", "auto", None}
+        As in `Estimate`. None, or a schema without names: an array.
+    badge : str
+        What protects the rows, which is told in ``attrs`` of a pandas frame.
+    base : frame, default=None
+        A frame that has some of the columns already. None, where all are made.
+    """
+    library = chosen(frame)
+    if library is None or schema.names is None:
+        return schema.with_dates(stack_columns([own for own in cells if own is not None]))
+    made = {
+        name: _typed(own, schema, j)
+        for j, (name, own) in enumerate(zip(schema.names, cells, strict=True))
+        if own is not None
+    }
+    if library == "pandas" and base is not None:  # a new index takes longer than the columns
+        table = base.copy()
+        for name, column in made.items():
+            table[name] = column
+        return table
+    # Each library has its own mark of a missing value.
+    if library == "pyarrow":
+        import pyarrow as pa
+
+        made = {name: pa.array(column, from_pandas=True) for name, column in made.items()}
+    every = {name: made[name] if name in made else base[name] for name in schema.names}
+    table = frame_of(every, library)
+    if library == "polars":
+        table = table.fill_nan(None)
+    if library == "pandas":
+        table.attrs["privacy"] = badge  # text, which every format of files can hold
+    return table
+
+
+def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
+    """Return a column as whole numbers, floats, dates, or a list of categories."""
+    column = schema.columns[j]
+    if not isinstance(column, Numeric):
+        # Categories come back as they were given: 1 for 1.0, and None for None or NaN.
+        given = dict(zip(column.categories, of_one_kind(column.categories), strict=True))
+        return [given.get(cell) for cell in cells.tolist()]
+    numbers = cells.astype(np.float64)
+    if isinstance(column, Date):
+        return column.decode(numbers)
+    assert column.bounds is not None  # nothing is answered without
+    low, high = column.bounds
+    whole = column.step is not None and float(column.step).is_integer() and float(low).is_integer()
+    # Floats hold all whole numbers up to 2**53.
+    if whole and not column.missing and max(abs(low), abs(high)) <= 2**53:
+        return np.rint(numbers).astype(np.int64)
+    return numbers
+
+
+def of_one_kind(categories: Sequence[Any]) -> list[Any]:
+    """Return categories as a column of any frame can hold them.
+
+    Words beside others make words of these, and numbers make numbers of truth values. So the rows
+    that are drawn do not decide a column's type.
+    """
+    kinds = {type(value) for value in categories}
+    if len(kinds) == 1:
+        return list(categories)
+    kind = str if str in kinds else float if float in kinds else int
+    return [kind(value) for value in categories]

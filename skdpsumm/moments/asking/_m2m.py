@@ -21,7 +21,6 @@ from ...sketches import PrivateSketch
 from ...sketches._partitions import PartitionSchema
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper
-from .._frames import framed
 from ..inferring._points import (
     MomentRegression,
     Points,
@@ -33,8 +32,8 @@ from ..inferring._points import (
 )
 from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
-from ._estimate import Estimate, warn_of_the_drowned, warn_of_the_lone
-from ._statistics import StatisticsMixin
+from ._estimate import Estimate, framed, warn_of_the_drowned, warn_of_the_lone
+from ._statistics import AskedFunction, StatisticsMixin
 
 
 class M2MEstimator(StatisticsMixin, BaseM2M):
@@ -236,14 +235,14 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self._check_parameters()
         self._check_groups(groups)
         rng = check_random_state(self.random_state)
-        known = self._known
+        sketcher = self._build_sketcher(rng)
+        known = as_schema(sketcher.schema)
         with columns_kept(self):
             if is_dask(X):
                 PartitionSchema.of(self, X, schema=known)
             else:  # one row of a frame says what its columns are
                 validate_table(self, some_rows(X, slice(1)), schema=known)
             names = getattr(self, "feature_names_in_", None)
-            sketcher = self._seeded(self._made_sketcher(known), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
         self._frame, self._read_by = frame_for(X, names), known
@@ -325,7 +324,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> m2m.estimate(lambda rows: rows[:, 0] == 1, by=1).value.round(1)
         array([0.5, 0.5])
         """
-        asked = self._function(f)
+        asked = AskedFunction(f, self._plausible)
         return self._of_function(asked, self._axes_by(by, bins), counts=False)
 
     def where(self, condition: Callable[[Any], ArrayLike]) -> M2MEstimator:
@@ -368,7 +367,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> bool(abs(float(older.mean("hours")) - 30) < 2)
         True
         """
-        asked = self._function(condition, is_condition=True)
+        asked = AskedFunction(condition, self._plausible, is_condition=True)
         if asked.n_outputs > 1:
             raise ValueError("where takes one condition: one truth for each row.")
         asked.constants()  # of which it warns
@@ -497,14 +496,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         points, weights = self._matched
         return points[rng.permutation(systematic(weights, n, rng))]
 
-    @property
-    def _known(self) -> TableSchema:
-        """The schema by which `fit` reads a table."""
-        own = as_schema(getattr(self.release, "schema", None))
-        return own or as_schema(self.schema)
-
-    def _build_sketcher(self, rng, n_features, y=None):
-        return self._seeded(self._made_sketcher(self._known), rng)
+    def _build_sketcher(self, rng, n_features=None, y=None):
+        return self._seeded(self._made_sketcher(as_schema(self.schema)), rng)
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.

@@ -16,11 +16,10 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
-from ..._html import MOST_ROWS_SHOWN
+from ..._html import MOST_ROWS_SHOWN, some_of
 from ...schema._columns import Date
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
-from .._frames import chosen, frame_of, framed
 from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, N_TABLES, Floats, Group
 from ..inferring._table_model import TableModel
 from ..plausible._rows import (
@@ -41,10 +40,12 @@ from ..plausible._rows import (
 from ._estimate import (
     AnswerWarning,
     Estimate,
-    first_of,
+    chosen,
+    frame_of,
+    framed,
     likeliest,
     near_the_middle,
-    warn_of_constants,
+    of_one_kind,
     warn_of_the_clipped,
     warn_of_the_lone,
     warn_of_the_wide,
@@ -119,7 +120,7 @@ class StatisticsMixin:
         model = self._plausible.model
         apart = [k for k in beside if k != j and not (model and model.counts_together((j, k)))]
         if apart:
-            others = first_of(list(map(repr, self._names(apart))))
+            others = some_of(self._names(apart))
             warn_caller(
                 f"When you sketch again, name {name!r} with {others} in `workload`: "
                 "the release counts survey_weight in no group with them, so the answer takes the "
@@ -215,19 +216,16 @@ class StatisticsMixin:
                 "other group, give the condition to `count` or `estimate`, which take a function."
             )
         if isinstance(column, list | tuple | np.ndarray):
-            raise ValueError(
-                f"{parameter} must be one column, by its name or its number; got {column!r}. Ask "
-                "one after the other, or ask about several together with `table`, `count` or "
-                "`estimate`."
-            )
+            told = "must be one column: ask for one after the other, or for a `table` of several"
+            raise ValueError(f"{parameter} {told}; got {column!r}.")
         return self._asked.index(column, parameter)
 
-    def _columns(self, column: Any) -> list[int]:
+    def _columns(self, given: Any, parameter: str = "column") -> list[int]:
         """Return the columns that a list names, or the one that is named."""
-        several = column if isinstance(column, list | tuple) else [column]
+        several = [given] if isinstance(given, str) or not np.iterable(given) else list(given)
         if not several:
-            raise ValueError("column is empty: name some, such as ['age'], or leave it out.")
-        return [self._column(one) for one in several]
+            raise ValueError(f"{parameter} is empty: name some columns, such as ['age', 'job'].")
+        return [self._column(one, parameter) for one in several]
 
     def _axes(self, which: list[int], bins: Any) -> list[Axis]:
         """Return the categories of columns, or their bins: those given, or the release's."""
@@ -254,11 +252,6 @@ class StatisticsMixin:
             return model_axis(self._plausible.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
 
-    def _function(self, f: Callable[[Any], ArrayLike], **how: Any) -> AskedFunction:
-        """Return a function of rows that a user has given."""
-        check_is_fitted(self, "schema_")
-        return AskedFunction(f, self._plausible, **how)
-
     def _axes_by(self, by: Any, bins: Any, *, alone: bool = False) -> list[Axis]:
         """Return the axes that `by` and `bins` stand for; none for all rows together.
 
@@ -268,8 +261,7 @@ class StatisticsMixin:
             if bins is not None:
                 raise ValueError("bins needs by: give by=, the column to group by, too.")
             return []
-        several = by if isinstance(by, list | tuple) else [by]
-        which = [self._column(one, "by") for one in several]
+        which = self._columns(by, "by")
         axes = self._axes(which, bins)
         if not alone:
             warn_of_the_lone(self.sketch_, which, "The answer takes all groups of it to be alike.")
@@ -350,14 +342,9 @@ class StatisticsMixin:
             rows_of = self._told()
             found = np.array([_variance(rows_of([j], "model"), j)[0] for j in which])
             spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
-        slope = 1.0 if order == 1 else None
-        how: dict[str, Any] = {
-            "spread": spread,
-            "dates": dates,
-            "step": None if dates is None else 1.0,
-        }
+        how: dict[str, Any] = {"slope": 1.0 if order == 1 else None, "spread": spread}
         return self._in_groups(
-            means, column, which, possible, axes, survey_weight, slope=slope, **how
+            means, column, which, possible, axes, survey_weight, dates=dates, **how
         )
 
     def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
@@ -565,7 +552,7 @@ class StatisticsMixin:
             )
         if survey_weight is not None:
             return self.where(query).count(by=by, bins=bins, survey_weight=survey_weight)
-        asked = self._function(query, is_condition=True)
+        asked = AskedFunction(query, self._plausible, is_condition=True)
         return self._of_function(asked, self._axes_by(by, bins), counts=True)
 
     def _of_function(self, asked: AskedFunction, axes: Sequence[Axis], counts: bool) -> Estimate:
@@ -920,7 +907,7 @@ class StatisticsMixin:
         >>> round(float(m2m.statistic(gini, 0)), 1)
         0.4
         """
-        which = _each_once(self._columns(columns), columns)
+        which = _each_once(self._columns(columns, "columns"), columns)
         rows_of, schema, badge = self._told(), self._asked.take(which), self.sketch_.privacy.badge
 
         @cache  # the value is asked of the same tables
@@ -965,7 +952,10 @@ class StatisticsMixin:
         """
         found = [self._described_column(j) for j in range(self._asked.n_columns)]
         columns = {name: [one[name] for one in found] for name in _DESCRIBED}
-        return frame_of(columns, chosen(self._frame) or "pandas")
+        library = chosen(self._frame) or "pandas"
+        if library != "pandas":  # others have no column of both numbers and dates
+            columns |= {name: of_one_kind(columns[name]) for name in ("mean", *_QUARTILES)}
+        return frame_of(columns, library)
 
     def _described_column(self, j: int) -> dict[str, Any]:
         said: dict[str, Any] = dict.fromkeys(_DESCRIBED, np.nan)
@@ -1020,11 +1010,7 @@ class StatisticsMixin:
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
         """Return the columns of a table, and the axes whose sums are one, None for none."""
-        columns = [columns] if isinstance(columns, str | Integral) else columns
-        if not len(columns):
-            raise ValueError("columns is empty: name some, such as ['age', 'job'].")
-        which = [self._asked.index(column, "columns") for column in columns]
-        _each_once(which, columns)
+        which = _each_once(self._columns(columns, "columns"), columns)
         if isinstance(normalize, bool | np.bool_):
             return which, () if normalize else None
         if normalize in ("index", "columns"):
@@ -1112,6 +1098,13 @@ def _floats(given: Any) -> Floats:
         return np.empty(0)
 
 
+_CERTAIN = "The schema allows no other rows."
+_UNSEEN = (
+    "If they are right, the sketch shows no such rows, or no others, and `interval` reaches from "
+    "none to all of them."
+)
+
+
 class AskedFunction:
     """A function of rows, of which each row has one number or several.
 
@@ -1194,7 +1187,16 @@ class AskedFunction:
                 values = values_at(self.function, rows)[:, outputs]
                 certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)
         unseen = constant & ~certain
-        warn_of_constants(low, unseen, certain)
+        for which, then in ((certain, _CERTAIN), (unseen, _UNSEEN)):
+            outputs = np.flatnonzero(which)
+            if len(outputs):
+                named = "" if self.n_outputs == 1 else f" (outputs {outputs.tolist()})"
+                held = sorted({"everywhere" if low[k] else "nowhere" for k in outputs})
+                message = (
+                    "Check the spelling of categories and the range of thresholds: the question "
+                    f"holds {' or '.join(held)} among the rows of the release{named}. {then}"
+                )
+                warn_caller(AnswerWarning(message, outputs))
         return unseen, certain
 
 

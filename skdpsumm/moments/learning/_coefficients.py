@@ -25,15 +25,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ..._computing import silence, warn_caller
+from ..._html import some_of
 from ...schema._columns import Categorical
 from .._numbers import LEAST_CURVATURE, ROUNDING, Floats
-from ..asking._estimate import (
-    AnswerWarning,
-    Estimate,
-    first_of,
-    near_the_middle,
-    warn_of_the_drowned,
-)
+from ..asking._estimate import AnswerWarning, Estimate, near_the_middle, warn_of_the_drowned
 from ..plausible._rows import encoded
 
 
@@ -157,12 +152,12 @@ class Regression:
         return found | found.any(axis=0)
 
     def _warn_of(self, unknown: NDArray[np.bool_]) -> None:
-        names = [repr(self._names[k]) for k in np.flatnonzero(unknown.any(axis=0))]
+        names = [self._names[k] for k in np.flatnonzero(unknown.any(axis=0))]
         if names:
             message = (
                 "Leave columns out, merge rare categories, or ask `M2MEstimator.statistic` for a "
                 f"fit with a penalty. The release does not tell the coefficients of "
-                f"{first_of(names)}: it shows no rows for them, or none of one class. Their "
+                f"{some_of(names)}: it shows no rows for them, or none of one class. Their "
                 "intervals are infinite."
             )
             warn_caller(AnswerWarning(message, np.flatnonzero(unknown)))

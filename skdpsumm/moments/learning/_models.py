@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import TINY, progress, silence, warn_caller
 from ..._delegation import inner_has
+from ..._html import some_of
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap
 from ...privacy import PrivacyLedger
@@ -38,14 +39,13 @@ from ...schema._schema import SchemaLike, TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper, table_of
-from .._frames import distinct
 from .._numbers import (
     ERRORS_MISSED,
     LEAST_SHARE_EXPLAINED,
     MOST_FEATURES_OF_MODEL,
     POINTS_PER_INPUT,
 )
-from ..asking._estimate import AnswerWarning, Estimate, first_of, warn_of_the_drowned
+from ..asking._estimate import AnswerWarning, Estimate, distinct, warn_of_the_drowned
 from ..inferring._points import (
     MomentRegression,
     Points,
@@ -504,7 +504,7 @@ def warn_of_invisible_inputs(
     if 2 * hidden.sum() <= len(inputs):
         return
     name, unseen = columns.name(target), inputs[hidden].tolist()
-    told = f"{first_of([repr(columns.name(j)) for j in unseen])}, of {len(inputs)} inputs"
+    told = f"{some_of([columns.name(j) for j in unseen])}, of {len(inputs)} inputs"
     pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
     count = f"(HistogramSketcher(marginals=[{pair!r}, ...]))"
     if prior is None:
