@@ -7,6 +7,6 @@ FOLDER = Path(__file__).resolve().parent.parent / "examples" / "papers"
 sys.path.insert(0, str(FOLDER))
 
 import _printed as printed  # noqa: E402
-from _ask_all import AskAll  # noqa: E402
+from _ask_all import AskAll, SendBest  # noqa: E402
 
-__all__ = ["FOLDER", "AskAll", "printed"]
+__all__ = ["FOLDER", "AskAll", "SendBest", "printed"]

@@ -112,7 +112,7 @@ def weights_for(draft, length, seed=2):
 
 UNITS = [
     *((name, None) for name in MODELS),
-    *(("long rows", 1), ("five classes", 3), ("one against the rest", "average"), ("numbers", 40)),
+    *(("long rows", 1), ("five classes", 3), ("twenty classes", "average"), ("numbers", 40)),
 ]
 
 

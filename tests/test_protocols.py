@@ -9,7 +9,7 @@ import pytest
 from curators import curator_of, points, summarizer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paper_protocols import AskAll, printed
+from paper_protocols import AskAll, SendBest, printed
 from refusals import refused
 
 from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, mmd2
@@ -17,7 +17,7 @@ from skdpsumm.privacy import PureDP
 from skdpsumm.summaries import Auction, DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, grid_scores
 from skdpsumm.summaries._parties import run_protocol
-from skdpsumm.summaries._protocol import Bid, CallForBids, HandOver, ProposeRows, Rows, SendBest
+from skdpsumm.summaries._protocol import Bid, CallForBids, HandOver, ProposeRows, Rows
 
 pytestmark = [
     pytest.mark.simulated(0),

@@ -6,6 +6,7 @@ Every owner sends its best rows in every round, and each round's release is char
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -15,16 +16,36 @@ from numpy.typing import NDArray
 from skdpsumm._sklearn import Interval
 from skdpsumm.privacy import PureDP
 from skdpsumm.privacy._noise import Block, IntegerNoise
-from skdpsumm.summaries import Curator
+from skdpsumm.summaries import Curator, DataOwner
 from skdpsumm.summaries._mmd import Embedding, grid_scores
 from skdpsumm.summaries._protocol import (
     SHARED_CONSTRAINTS,
     Conversation,
+    Message,
     Plan,
     Protocol,
-    SendBest,
+    Rows,
     Terms,
 )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SendBest(Message):
+    """Hand over the `n` rows with the largest ``<direction, phi(x)>``."""
+
+    direction: NDArray
+    n: int
+
+    def most_rows(self) -> float:
+        return self.n
+
+
+@DataOwner._answer.register
+def _send_best(self, message: SendBest) -> Rows:
+    candidates = np.flatnonzero(self._remaining)
+    # The sort is stable: rows with equal scores keep their order.
+    order = np.argsort(-self._scores(message.direction)[candidates], kind="stable")
+    return self._hand_over(candidates[order[: message.n]])
 
 
 class AskAll(Protocol):

@@ -186,20 +186,20 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         places = points if isinstance(problem.X, SparseRows) else self._places(points)
         return Draft(problem, plan, coding, self._guarantee(plan, given, noise_seed), places)
 
-    def _pay_for(self, draft: Draft) -> None:
+    def _pay(self, privacy: PrivacyGuarantee) -> None:
         if self.ledger is not None and self.delta and self._chosen_mechanism().pays_for_curvature:
-            self._check_price(draft)
-        super()._pay_for(draft)
+            self._check_price(privacy)
+        super()._pay(privacy)
 
-    def _check_price(self, draft: Draft) -> None:
+    def _check_price(self, privacy: PrivacyGuarantee) -> None:
         """Raise, or warn, if a ledger has no room for a fit, or counts much more than epsilon."""
         advice = self._chosen_mechanism().price_advice(self.epsilon)
         try:
-            self.ledger.check(draft.privacy)
+            self.ledger.check(privacy)
         except BudgetExceededError as error:
             raise BudgetExceededError(f"{error} {advice}") from None
-        asked = replace(draft.privacy, mechanism=nominal_mechanism(self.epsilon, self.delta))
-        paid, usual = (self.ledger.price(one) for one in (draft.privacy, asked))
+        asked = replace(privacy, mechanism=nominal_mechanism(self.epsilon, self.delta))
+        paid, usual = (self.ledger.price(one) for one in (privacy, asked))
         # A ledger that counts twice what Gaussian noise costs should not do so unnoticed.
         if paid.epsilon > 2.0 * usual.epsilon:
             warn_caller(

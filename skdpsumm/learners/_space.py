@@ -40,6 +40,10 @@ _HATS_PER_NUMBER, _MAX_HATS = 6, 256
 # Below this part of a point's squared norm, answers drown: signal falls with it, noise with its
 # root. With it at 0.003, an AUC was 0.85 where a smaller gamma had 0.99.
 _MIN_SHARE_SEEN = 0.01
+_IF_SCALED = (
+    "If you scale X in a Pipeline, scale X_public as well: give the learner a schema, which reads "
+    "both, in place of a scaler. Else take {}"
+)
 # The most columns of a Sobol sequence.
 MOST_COLUMNS: int = qmc.Sobol.MAXDIM
 
@@ -134,8 +138,10 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
     if X_public is not None:
         with beside_X("X_public", X_public):
             points = learner._read(X_public, learner._reading)
-        if space.n_features is None:
-            warn_of_isolation(space, points, learner._kernel)
+        some = points[:: 1 + len(points) // 1000]
+        if space.n_features is None and len(some) >= 20:  # fewer say little
+            pair = some[::2], some[1::2]
+            warn_of_blindness(space, *pair, learner._kernel, "rows of X_public", _IF_SCALED)
         return points
     mechanism = learner._chosen_mechanism()
     if mechanism.candidates is not None:
@@ -157,7 +163,8 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
         reading.vectors(even_points(table, n_points, own_seed), learner)
         for n_points, own_seed in ((n_landmarks, seed), (64, seed + 1))
     )
-    warn_of_blindness(space, landmarks, others, learner._kernel)
+    told = "most points of the schema", "Take {}, a TDDL learner with X_public"
+    warn_of_blindness(space, landmarks, others, learner._kernel, *told)
     return landmarks
 
 
@@ -215,33 +222,17 @@ def seen_share(space: Space, landmarks: NDArray, points: NDArray) -> float:
     return float(np.median(inside / np.maximum(whole, np.finfo(float).tiny)))
 
 
-def warn_of_blindness(space: Space, landmarks: NDArray, points: NDArray, kernel: object) -> None:
-    """Warn where landmarks are too far from other public points of the schema to see them."""
-    share = seen_share(space, landmarks, points)
+def warn_of_blindness(
+    space: Space, here: NDArray, there: NDArray, kernel: object, where: str, advice: str
+) -> None:
+    """Warn where public points are too far from others to see them: then rows are, too."""
+    share = seen_share(space, here, there)
     if share < _MIN_SHARE_SEEN:
+        told = advice.format(_longer_reach(kernel, here, there))
         warn_caller(
-            f"Take {_longer_reach(kernel, landmarks, points)}, kernel='linear' or 'poly', a "
-            "transformer, fewer columns, or a TDDL learner with public rows as X_public. "
-            f"kernel={kernel!r} is near 0 between most points of the schema, so the model will be "
-            f"near chance: {len(landmarks)} points drawn from it see {share:.1g} of the kernel at "
-            "a typical other one."
-        )
-
-
-def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
-    """Warn where public points are too far from each other: then rows like them are, too."""
-    points = points[:: 1 + len(points) // 1000]
-    some, others = points[::2], points[1::2]
-    if len(others) < 10:  # these say little
-        return
-    share = seen_share(space, some, others)
-    if share < _MIN_SHARE_SEEN:
-        warn_caller(
-            "If you scale X in a Pipeline, scale X_public as well: give the learner a schema, "
-            "which reads both, in place of a scaler. Else take "
-            f"{_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'. "
-            f"kernel={kernel!r} is near 0 between rows of X_public ({share:.1g} of it is seen), so "
-            "the model will be near chance."
+            f"{told}, kernel='linear' or 'poly', fewer columns or a transformer. kernel={kernel!r} "
+            f"is near 0 between {where}, so the model will be near chance: {len(here)} of them see "
+            f"{share:.1g} of the kernel at a typical other one."
         )
 
 

@@ -62,6 +62,12 @@ def given_of_columns(*schemas: Any) -> str:
     return "".join(f"; {fact}" for fact in facts)
 
 
+def given_of_groups(limit: Any) -> str:
+    """Return what a guarantee's `given` adds of groups, "" where single rows are protected."""
+    counts = "each group counts as one row" if limit == "average" else "rows that are kept count"
+    return "" if limit is None else f"; max_rows_per_group={limit!r} ({counts})"
+
+
 def _listed(schema: Any) -> Iterable[Any]:
     """Return the columns of a schema, or of what stands for one."""
     columns = getattr(schema, "columns", schema)
@@ -166,7 +172,7 @@ class PrivateFit(PrivacyReprMixin):
         with columns_kept(self):
             noise_seed = self._begin(groups)  # checks, warns and asks the ledger; sees no data
             draft = self._draft(noise_seed, *data, **given)  # validates and prices
-            self._pay_for(draft)  # loads what noise needs, and charges
+            self._pay(draft.privacy)  # loads what noise needs, and charges
             self._publish(draft)  # computes, and sets what is fitted
         self._warn_last(draft)
         return self
@@ -249,15 +255,6 @@ class PrivateFit(PrivacyReprMixin):
         return "one row" if self.max_rows_per_group is None else "one group"
 
     @property
-    def _given_groups(self) -> str:
-        """What a guarantee's `given` says of groups, "" where there are none."""
-        if self.max_rows_per_group is None:
-            return ""
-        if self._averages_groups:
-            return "; max_rows_per_group='average' (each group counts as one row)"
-        return f"; max_rows_per_group={self._rows_per_group} (rows that are kept count)"
-
-    @property
     def _given_number(self) -> str:
         """What a guarantee takes as given under "replace_one", "" where it does not."""
         if self.adjacency != "replace_one":
@@ -272,7 +269,7 @@ class PrivateFit(PrivacyReprMixin):
             mechanism,
             self.adjacency,
             unit=self._unit,
-            given=given + given_of_columns(*self._described_by) + self._given_groups,
+            given=given + given_of_columns(*self._described_by) + given_of_groups(self._limit),
             simulated=noise_seed is not None,
             counted=self.ledger is not None,
             **more,
@@ -304,10 +301,6 @@ class PrivateFit(PrivacyReprMixin):
     def _draft(self, noise_seed: int | None, *data: Any, **groups: Any) -> Any:
         """Validate, and return what is to be released; `privacy` of it is its guarantee."""
         raise NotImplementedError
-
-    def _pay_for(self, draft: Any) -> None:
-        """Charge what a fit costs that is drafted."""
-        self._pay(draft.privacy)
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
         """Charge what a fit costs, in one step with the ledger's check."""

@@ -57,7 +57,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -437,7 +437,8 @@ class PrivacyLedger:
     def _rule(self, book: Book, first_tail: float = 0.0) -> Filter:
         """Return the rule that the first charge fixed, or fixes if it comes now."""
         tail = book.first_tail if book.charges else first_tail
-        return _set_aside(self._filter, tail if RESERVE * self.delta < tail < self.delta else 0.0)
+        is_aside = RESERVE * self.delta < tail < self.delta
+        return replace(self._filter, aside=tail) if is_aside else self._filter
 
     def _budget(self, epsilon: float) -> Budget:
         return Budget(epsilon, 0.0 if self.accountant == "pure" else self.delta)
@@ -667,11 +668,6 @@ def paid_in(spent: dict[str, Spent], dataset: str) -> Cost:
         if name == dataset or partition is None or paid.partition != partition
     }
     return total(counted)
-
-
-@lru_cache
-def _set_aside(rule: Filter, aside: float) -> Filter:
-    return replace(rule, aside=aside)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,6 @@ from ._protocol import (
     Plan,
     ProposeRows,
     Rows,
-    SendBest,
     Terms,
     state_privacy,
 )
@@ -209,13 +208,6 @@ class DataOwner:
         # The draw is that of matched rows where noise is all, so simulations use the same coins.
         uniform = draw_tilted(np.zeros(len(rest)), message.n_uniform, self._coins)
         return self._hand_over([*matched, *rest[uniform]])
-
-    @_answer.register
-    def _(self, message: SendBest) -> Rows:
-        candidates = np.flatnonzero(self._remaining)
-        # The sort is stable: rows with equal scores keep their order.
-        order = np.argsort(-self._scores(message.direction)[candidates], kind="stable")
-        return self._hand_over(candidates[order[: message.n]])
 
     @_answer.register
     def _(self, message: CallForBids) -> Bid:

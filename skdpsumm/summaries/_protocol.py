@@ -18,7 +18,7 @@ from .._html import html_table
 from .._sklearn import Interval
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
-from ..privacy._fit import given_of_columns
+from ..privacy._fit import given_of_columns, given_of_groups
 from ..privacy._guarantee import Explanation, ledger_unit
 from ..privacy._mechanisms import Mechanism, Unprotected, compose
 from ..privacy._noise import Block, IntegerNoise
@@ -101,17 +101,6 @@ class ProposeRows(Message):
 
     def most_rows(self) -> float:
         return self.n_herd + self.n_uniform
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SendBest(Message):
-    """Hand over the `n` rows with the largest ``<direction, phi(x)>``."""
-
-    direction: NDArray
-    n: int
-
-    def most_rows(self) -> float:
-        return self.n
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -402,13 +391,6 @@ class SummaryPrivacy:
         return html_table(self.badge, (), rows, len(rows))
 
 
-def _given_of_groups(terms: Terms) -> str:
-    if terms.max_rows_per_group is None:
-        return ""
-    counts = "each group counts as one row" if terms.averages else "rows that are kept count"
-    return f"; max_rows_per_group={terms.max_rows_per_group!r} ({counts})"
-
-
 def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivacy:
     """Return the claims of a run; if target and owners are the same rows, all counts for both.
 
@@ -425,7 +407,7 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
             h2 = compose([h2, plan.target.mechanism])
     public = "the parameters, the names of the owners, and which of them answer and when"
     size = "" if terms.n_target is None else ", and n_target"
-    told = given_of_columns(terms.schema) + _given_of_groups(terms)
+    told = given_of_columns(terms.schema) + given_of_groups(terms.max_rows_per_group)
 
     def apart(mechanism: Mechanism) -> str:
         shared = NONE_SHARED.format(ledger_unit(terms.unit))
