@@ -378,8 +378,14 @@ class FeatureMap(ABC):
     """
 
     kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[FeatureMap]]] = {}
     schema: TableSchema
     n_features: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in vars(cls):
+            register(FeatureMap._kinds, cls.kind, cls)
 
     @abstractmethod
     def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:
@@ -536,8 +542,7 @@ def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) ->
     ValueError
         For a description that is none: what the constructors refuse, they refuse here.
     """
-    maps: tuple[type[FeatureMap], ...] = (FourierMap, RACEMap, HistogramMap, UnionMap)
-    kind, known = state.get("kind") if isinstance(state, dict) else None, {m.kind: m for m in maps}
+    kind, known = state.get("kind") if isinstance(state, dict) else None, FeatureMap._kinds
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(
             f"The feature map {kind!r} is unknown; known are {sorted(known)}. A newer version of "
