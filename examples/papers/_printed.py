@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from sklearn.base import is_classifier
 
-from skdpsumm._computing import advance
-from skdpsumm._linear_systems import Floats
+from skdpsumm._computing import Floats, advance
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import ExponentialMechanism, LaplaceAnswers, NoisyThreshold
 from skdpsumm.learners.erm._problem import Minimizer

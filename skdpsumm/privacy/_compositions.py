@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._computing import Floats
 from .._html import some_of
 from ._mechanisms import (
     Cost,
-    Floats,
     GaussianDP,
     Mechanism,
     NearIdeal,

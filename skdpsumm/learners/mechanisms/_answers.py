@@ -9,8 +9,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._computing import warn_caller
-from ..._linear_systems import Floats
+from ..._computing import Floats, warn_caller
 from ...schema._sparse import SparseRows
 from ..erm._problem import Minimizer
 

@@ -23,8 +23,7 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
 
-from ..._computing import TINY, advance, power_below
-from ..._linear_systems import Floats
+from ..._computing import TINY, Floats, advance, power_below
 from ..._sklearn import Interval
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho

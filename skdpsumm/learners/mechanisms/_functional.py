@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 
-from ..._computing import advance, power_below
-from ..._linear_systems import Floats
+from ..._computing import Floats, advance, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism

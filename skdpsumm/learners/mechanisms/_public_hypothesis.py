@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._linear_systems import Floats
+from ..._computing import Floats
 from ..._sklearn import Interval
 from ...privacy import PureDP
 from ...privacy._mechanisms import Unprotected, ZeroConcentratedDP, zcdp_rho

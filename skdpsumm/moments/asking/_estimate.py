@@ -13,11 +13,11 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
-from ..._computing import TINY
+from ..._computing import TINY, Floats
 from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_of
 from ...schema._columns import Date
 from .._frames import chosen, distinct, labelled
-from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING, Floats
+from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING
 
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, Floats, Group
+from ..._computing import Floats
+from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, Group
 from ..inferring._table_model import TableModel
 from ..plausible._rows import NamedRows, Rows, check_each_row, values_at
 from ._warnings import warn_of_constants

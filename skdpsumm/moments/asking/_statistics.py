@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
-from ..._computing import warn_caller
+from ..._computing import Floats, warn_caller
 from ..._html import MOST_ROWS_SHOWN
 from ...schema._columns import Date
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of, framed
-from .._numbers import N_TABLES, Floats
+from .._numbers import N_TABLES
 from ..plausible._rows import Rows
 from ._estimate import Estimate, likeliest, near_the_middle
 from ._functions import AskedFunction

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._computing import TINY
+from ..._computing import TINY, Codes, Floats
 from ...schema._columns import Categorical, read_cells
 from ...schema._schema import TableSchema
-from .._numbers import LEAST_WEIGHT_KEPT, ROUNDING, Codes, Floats
+from .._numbers import LEAST_WEIGHT_KEPT, ROUNDING
 from ..inferring._table_model import TableModel
 from ..plausible._rows import Rows
 

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ..._computing import silence, warn_caller
+from ..._computing import Floats, silence, warn_caller
 from ...schema._columns import Categorical
-from .._numbers import LEAST_CURVATURE, ROUNDING, Floats
+from .._numbers import LEAST_CURVATURE, ROUNDING
 from ..asking._estimate import Estimate, near_the_middle
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..asking._weighted import encoded

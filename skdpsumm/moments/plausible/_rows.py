@@ -12,10 +12,10 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
+from ..._computing import Floats
 from ...schema._columns import Date
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
-from .._numbers import Floats
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
 
