@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from .._computing import one_blas_thread
 from .._html import cut
 from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, simulation
-from ..sketches import PrivateSketch
-from ..sketches._private_sketch import read_octets
+from ..sketches._private_sketch import PrivateSketch, read_octets
 from ..summaries import Curator
 from ..summaries._protocol import COSTS_NOTHING
 from ..summaries._sketch_summarizer import claim_of_sum

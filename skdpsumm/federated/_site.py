@@ -21,8 +21,7 @@ from flwr.clientapp import ClientApp
 from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
 from ..privacy._noise import load_noise
-from ..sketches import PrivateSketch
-from ..sketches._private_sketch import packed
+from ..sketches._private_sketch import PrivateSketch, packed
 from ..summaries import DataOwner
 from . import _files, _wire
 from ._agreement import CURATOR, Agreement

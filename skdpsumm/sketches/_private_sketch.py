@@ -41,9 +41,8 @@ from ..features._feature_maps import (
     sensitivities,
 )
 from ..features._histogram import HistogramMap
-from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
-from ..privacy._guarantee import Explanation
+from ..privacy._guarantee import Explanation, PrivacyGuarantee
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import TOO_LARGE, IntegerNoise, load_noise
 from ..schema._groups import Groups

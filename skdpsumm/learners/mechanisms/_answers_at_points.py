@@ -25,8 +25,7 @@ from scipy.stats import vonmises_fisher
 
 from ..._computing import TINY, Floats, advance, power_below
 from ..._sklearn import Interval
-from ...privacy import PureDP
-from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
+from ...privacy._mechanisms import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import (
     check_scale,
     exponential_choice,

@@ -20,8 +20,7 @@ from sklearn.utils import gen_batches
 
 from ..._computing import Floats, advance, power_below
 from ..._sklearn import Interval, StrOptions
-from ...privacy import PureDP
-from ...privacy._mechanisms import Mechanism
+from ...privacy._mechanisms import Mechanism, PureDP
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._problem import (
     GRID_PER_SENSITIVITY,

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from ..._computing import Floats
 from ..._sklearn import Interval
-from ...privacy import PureDP
-from ...privacy._mechanisms import Unprotected, ZeroConcentratedDP, zcdp_rho
+from ...privacy._mechanisms import PureDP, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, on_grid
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
