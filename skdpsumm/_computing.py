@@ -21,7 +21,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 # The largest relative error of one operation in float64.
 UNIT = float(np.finfo(np.float64).eps) / 2

@@ -7,12 +7,9 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from ._computing import UNIT, advance
-
-Floats = NDArray[np.float64]
+from ._computing import UNIT, Floats, advance
 
 _MOST_CG_PRODUCTS = 1000
 _ROWS_OF_GRAM_BLOCK = 2048

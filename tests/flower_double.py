@@ -9,8 +9,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.supercore.task_identity import TaskIdentity
 
-from skdpsumm.federated import apps
-from skdpsumm.federated._site import OwnerSite
+from skdpsumm.federated._site import OwnerSite, owner_app
 from skdpsumm.federated._wire import carried, uncarried
 
 
@@ -68,7 +67,7 @@ class GridDouble:
             if content is not NotImplemented:
                 return None if content is None else Message(content, reply_to=message)
         context = Context(self.run_id, 1, {"owner": str(self.homes[name])}, RecordDict(), {})
-        reply = apps.owner(message, context)
+        reply = owner_app(message, context)
         reply.content = wired(reply.content)
         self.answers.append((name, kind, uncarried(reply.content)))
         return reply

@@ -37,7 +37,7 @@ from flwr.app import ConfigRecord, Error, RecordDict
 from simulated import simulate
 
 from skdpsumm import LedgerDamagedError, PrivacyLedger, PublicVectorizer, TableSchema
-from skdpsumm.federated import _commands, _wire, apps
+from skdpsumm.federated import _commands, _curator, _wire
 from skdpsumm.federated.__main__ import main
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import GENERIC as CURATOR_GENERIC
@@ -456,8 +456,8 @@ def run_app(path, grid, run_id=1, ticket=None):
         tickets = make_folder(CuratorSite.load(path).tickets)
         (tickets / hashlib.sha256(ticket.encode()).hexdigest()).touch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(apps.CURATOR_FILE, str(path))
-        apps.curator(grid, SimpleNamespace(run_config={"ticket": ticket}, run_id=run_id))
+        patch.setenv(_curator.CURATOR_FILE, str(path))
+        _curator.curator_app(grid, SimpleNamespace(run_config={"ticket": ticket}, run_id=run_id))
 
 
 def result_of(path, run_id=1):

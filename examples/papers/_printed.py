@@ -21,8 +21,7 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from sklearn.base import is_classifier
 
-from skdpsumm._computing import advance
-from skdpsumm._linear_systems import Floats
+from skdpsumm._computing import Floats, advance
 from skdpsumm._sklearn import Interval
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import ExponentialMechanism, LaplaceAnswers, NoisyThreshold

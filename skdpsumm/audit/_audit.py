@@ -23,12 +23,11 @@ from scipy.special import betainccinv, betaincinv, gammaln, ndtr, ndtri
 from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
+from .._computing import Floats
 from .._html import open_axes
 from .._sklearn import Interval, StrOptions, validate_parameter_constraints
-from ..privacy import gdp_mu
-from ..privacy._mechanisms import gdp_epsilon
+from ..privacy._mechanisms import gdp_epsilon, gdp_mu
 
-Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]  # outputs on X and on X_neighbour, each of shape (trials, length)
 # Takes the counts of an event on the data set where it is likelier and on the other.
 Bounds = Callable[[Any, Any], Any]

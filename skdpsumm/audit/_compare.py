@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._computing import warn_caller
+from .._computing import Codes, Floats, warn_caller
 from .._html import html_table, open_axes
 from .._sklearn import Interval
 from ..features._feature_maps import AVERAGE, GRID
@@ -55,8 +55,6 @@ from ..schema._reading import ReadRows, is_dask, validate_table
 from ..schema._schema import TableSchema, stack_columns
 from ..sketches._private_sketch import stated_limit
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 Entry = tuple[str, str, float, float]
 
 # Bins of scores, with about as many rows of the release in each: tests/test_compare.py holds an AUC

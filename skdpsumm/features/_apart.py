@@ -21,9 +21,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .._computing import Floats
 from ..schema._schema import TableSchema
-
-Floats = NDArray[np.float64]
 
 # What is tried one after the other. Noise falls from a factor of 2 to one of sqrt(2 - 2 level).
 LEVELS = (-0.75, -0.625, -0.5, -0.375, -0.25, -0.1875, -0.125, -0.0625, 0.0)

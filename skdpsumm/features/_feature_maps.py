@@ -32,6 +32,7 @@ from scipy.spatial.distance import pdist
 from sklearn.utils import gen_batches
 
 from .._computing import advance, one_blas_thread
+from ..privacy._mechanisms import register
 from ..schema._columns import Categorical, Numeric, first_values, increasing, told
 from ..schema._reading import SparseRows
 from ..schema._schema import TableSchema, first_difference

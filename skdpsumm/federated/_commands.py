@@ -194,8 +194,7 @@ def _keep(command: list[str], environment: dict[str, str]) -> int:
 def superlink(given: Namespace) -> int:
     """Run the curator's link on loopback, and before it the gate, which owners call."""
     from . import _gate
-    from ._curator import CuratorSite
-    from .apps import CURATOR_FILE
+    from ._curator import CURATOR_FILE, CuratorSite
 
     check_flower()
     agreement = Agreement.load(CuratorSite.load(given.curator).agreement)
@@ -346,16 +345,17 @@ def _environment(name: str, **own: str) -> Iterator[dict[str, str]]:
 
 def _replacements() -> dict[str, dict[str, Any]]:
     """Return what stands in Flower's modules so that nothing that comes with a run is executed."""
-    from . import apps
+    from ._curator import curator_app
+    from ._site import owner_app
 
     def run(grid: Any, context: Any, **_: Any) -> Any:
-        apps.curator(grid=grid, context=context)
+        curator_app(grid=grid, context=context)
         return context
 
     installers = ("install_from_fab", "install_app_dependencies")
     no_installers = dict.fromkeys(installers, lambda *_, **__: None)
     return {
-        _CLIENTAPP: {**no_installers, "get_load_client_app_fn": lambda **_: lambda *_: apps.owner},
+        _CLIENTAPP: {**no_installers, "get_load_client_app_fn": lambda **_: lambda *_: owner_app},
         _SERVERAPP: {
             **no_installers,
             "get_fab_metadata": lambda _: ("", ""),

@@ -1,9 +1,13 @@
-"""The curator's side: `Curator` and sketches, asked for over Flower's grid."""
+"""The curator's side: `Curator` and sketches, asked for over Flower's grid.
+
+`curator_app` is what a run starts where the SuperLink is.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -17,16 +21,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from flwr.app import Message
+from flwr.app import Context, Message
 from flwr.common.constant import ErrorCode
-from flwr.serverapp import Grid
+from flwr.serverapp import Grid, ServerApp
 from numpy.typing import NDArray
 
 from .._computing import one_blas_thread
 from .._html import cut
 from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, simulation
-from ..sketches import PrivateSketch
-from ..sketches._private_sketch import read_octets
+from ..sketches._private_sketch import PrivateSketch, read_octets
 from ..summaries import Curator
 from ..summaries._protocol import COSTS_NOTHING
 from ..summaries._sketch_summarizer import claim_of_sum
@@ -35,6 +38,8 @@ from ._agreement import CURATOR, Agreement
 from ._envelope import Keys, Letter, seal, unseal
 from ._files import Refusal
 
+# Names the curator's file to the app: nothing that comes with a run does.
+CURATOR_FILE = "SKDPSUMM_CURATOR"
 GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
 _NOT_TAKEN = (
     "did not open the question: their copy of the agreement is another one, or names other keys, "
@@ -463,3 +468,13 @@ def _claim(sketch: PrivateSketch) -> dict[str, Any]:
     """Return what a sketch says of itself and of its noise, whether it is simulated or not."""
     claim = {k: v for k, v in sketch.privacy.to_dict().items() if k != "simulated"}
     return claim | {"postprocess": sketch.postprocess, "n_from_sums": sketch.n_from_sums}
+
+
+curator_app = ServerApp()
+
+
+@curator_app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Carry one run out, and write its result."""
+    site = CuratorSite.load(os.environ[CURATOR_FILE])
+    site.run(grid, context.run_id, str(context.run_config.get("ticket")))

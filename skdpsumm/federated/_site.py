@@ -1,4 +1,7 @@
-"""The owner's side: checks what comes, counts it, writes it down, and lets `DataOwner` answer."""
+"""The owner's side: checks what comes, counts it, writes it down, and lets `DataOwner` answer.
+
+`owner_app` is what a run starts at every SuperNode.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,19 @@ import hashlib
 import sys
 import traceback
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
 
 from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
 from ..privacy._noise import load_noise
-from ..sketches import PrivateSketch
-from ..sketches._private_sketch import packed
+from ..sketches._private_sketch import PrivateSketch, packed
 from ..summaries import DataOwner
 from . import _files, _wire
 from ._agreement import CURATOR, Agreement
@@ -294,3 +298,21 @@ class OwnerSite(_files.Settings):
         self._grant(run, "sketch")
         release: PrivateSketch = sketcher.fit(frame).sketch_
         return {"kind": "Sketch", "file": np.frombuffer(packed(*release._contents()), np.uint8)}
+
+
+owner_app = ClientApp()
+
+
+def _answer(kind: str, message: Message, context: Context) -> Message:
+    try:
+        site = OwnerSite.load(str(context.node_config["owner"]))
+        reply = site.answer(kind, message.metadata.run_id, _wire.uncarried(message.content))
+    except BaseException:
+        traceback.print_exc()  # at home; Flower would send the text of the error to the curator
+        reply = NOT_TAKEN
+    return Message(_wire.carried(reply), reply_to=message)
+
+
+# To sign the agreement off, to propose rows, to release a private sketch; or to refuse.
+for kind in ("sign", "ask", "sketch"):
+    owner_app.query(kind)(partial(_answer, kind))

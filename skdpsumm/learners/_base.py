@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from .._computing import warn_caller
+from .._computing import Floats, warn_caller
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import NO_GAMMA, NO_SCHEMA_FOR_GAMMA
 from ..privacy import (
@@ -39,7 +39,6 @@ from ._space import MOST_COLUMNS, Reading, even_points, open_space
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import (
     EpsilonInsensitive,
-    Floats,
     Huber,
     HuberizedHinge,
     Loss,

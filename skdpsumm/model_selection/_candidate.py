@@ -196,9 +196,10 @@ class TableForm:
         ValueError
             For a schema of another table.
         """
+        if schema is None:
+            schema, names = TableSchema(Numeric()), None
         table = like.shape[1], names
-        known = TableSchema(Numeric()) if schema is None else schema
-        return cls(like, known.for_table(*table), known.positions(*table))
+        return cls(like, schema.for_table(*table), schema.positions(*table))
 
     def read(self, cells: Any) -> Any:
         """Return the table that holds what the schema reads of cells: a frame for a frame.

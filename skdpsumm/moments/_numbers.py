@@ -3,11 +3,6 @@
 Beside them are the arrays of numbers that all modules name.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 # Columns of the table, by their numbers.
 Group = tuple[int, ...]
 

@@ -77,8 +77,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from .._computing import Floats
 from ._domination import DominatedByGaussian
-from ._mechanisms import Floats, GaussianDP, Mechanism, PureDP, gdp_delta
+from ._mechanisms import GaussianDP, Mechanism, PureDP, gdp_delta
 
 # The root of an equation is raised by this, which keeps an inequality.
 _ROOT_MARGIN = 1e-9

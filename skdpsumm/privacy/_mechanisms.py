@@ -29,17 +29,16 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri
 
 from .._bounded import check_nested
+from .._computing import Floats
 from .._html import some_of
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-Floats = NDArray[np.float64]
 
 ADJACENCIES = ("add_remove", "replace_one")
 # The largest cost in a description. No release has an epsilon above 1e20; this leaves room for the

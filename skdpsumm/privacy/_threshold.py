@@ -109,8 +109,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from .._computing import Floats
 from ._domination import bisect
-from ._mechanisms import Floats, Mechanism, check_number, renyi_epsilon
+from ._mechanisms import Mechanism, check_number, renyi_epsilon
 
 _LATTICE_MARGIN = 1.01
 _SMALLEST_RATIO, _LARGEST_RATIO = 1e-12, 4.0

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from .._computing import Floats
 from .._html import MOST_ROWS_SHOWN, cut, more_of
 from ._reading import (
     INTERVALS,
@@ -1062,7 +1063,6 @@ def public_interval(name: str, given: Any) -> tuple[float, float]:
 
 # ---- public cells of a column of numbers
 
-Floats = NDArray[np.float64]
 Starts = NDArray[Any]  # numbers of values for a column with a step, else where cells begin
 
 # examples/benchmarks/bins.py compares these and others. Even cells of a range, at most: with 128,

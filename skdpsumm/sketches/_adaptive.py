@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from .._computing import TINY, Kept, progress
+from .._computing import TINY, Floats, Kept, progress
 from ..features._feature_maps import GRID, HistogramMap, UnionMap, check_size, sensitivities
 from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._fit import columns_kept
@@ -45,7 +45,7 @@ from ..privacy._noise import TOO_LARGE, StepBudget, on_grid
 from ..schema._columns import Cells, public_cells
 from ..schema._reading import Table, is_frame, some_rows
 from ..schema._schema import SchemaLike, TableSchema, as_schema, schema_of
-from ._graphical import Floats, GraphicalModel, Group, Marginal
+from ._graphical import GraphicalModel, Group, Marginal
 from ._private_sketch import (
     ROWS_PER_BATCH,
     Counted,

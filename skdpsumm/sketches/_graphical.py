@@ -67,8 +67,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import wrightomega
 
-from .._computing import TINY, Kept
-from ._rounding import Floats, Group, Rounding
+from .._computing import TINY, Floats, Kept
+from ._rounding import Group, Rounding
 
 
 @dataclass(frozen=True, eq=False)

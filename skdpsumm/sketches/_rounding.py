@@ -28,13 +28,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from .._computing import TINY
+from .._computing import TINY, Codes, Floats
 
-Codes = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2

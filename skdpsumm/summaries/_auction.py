@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from ..features._feature_maps import GRID
-from ..privacy import PureDP
-from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
+from ..privacy._mechanisms import Mechanism, PureDP, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ..privacy._noise import Block, IntegerNoise, check_scale, exponential_choice
 from ._mmd import Embedding, grid_scores
 from ._parties import Curator

@@ -17,7 +17,7 @@ from sklearn import get_config, set_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 
-from ..._computing import UNIT, advance, warn_caller
+from ..._computing import UNIT, Floats, advance, warn_caller
 from ..._linear_systems import (
     careful_product,
     conjugate_gradients,
@@ -28,7 +28,7 @@ from ..._linear_systems import (
 )
 from ...schema._reading import SparseRows
 from ._kernel_solver import solve_shifted
-from ._losses import Floats, Loss
+from ._losses import Loss
 from ._newton import (
     LARGEST_NORM,
     Objective,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from sklearn.utils import gen_batches
 
-from ..._computing import UNIT, advance, one_blas_thread
+from ..._computing import UNIT, Floats, advance, one_blas_thread
 from ..._linear_systems import (
     careful_product,
     conjugate_gradients,
@@ -21,7 +21,7 @@ from ..._linear_systems import (
     solve_curved,
     weighted_gram,
 )
-from ._losses import Floats, Loss
+from ._losses import Loss
 from ._newton import (
     LARGEST_COEFFICIENT,
     LARGEST_NORM,

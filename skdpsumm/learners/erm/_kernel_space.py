@@ -33,11 +33,10 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
-from ..._computing import UNIT, advance, one_blas_thread, power_below
+from ..._computing import UNIT, Floats, advance, one_blas_thread, power_below
 from ..._sklearn import Interval
 from ...features._feature_maps import ExactProduct
 from ._kernel_solver import HalfMatrix, smallest_tolerance, solve_dual, strips_of, tiles_before
-from ._losses import Floats
 from ._problem import (
     MAX_KERNEL_ROWS,
     NORM_ERROR,

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 from sklearn.base import BaseEstimator
 
+from ..._computing import Floats
 from ..._html import ListedMixin
-from ..._linear_systems import Floats
 from ..._sklearn import Interval, check_params
 
 # A Huberised hinge that is narrower than this is minimised by way of wider ones, each eight times

@@ -80,8 +80,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..._computing import UNIT, advance
-from ._losses import Floats, Loss
+from ..._computing import UNIT, Floats, advance
+from ._losses import Loss
 
 # How much better the system of a direction is solved where a rough solution did not do.
 _ACCURACIES = (0.1, 1e-6, 1e-10)

@@ -75,8 +75,8 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.utils import gen_batches
 
-from ..._computing import UNIT, power_below
-from ..._linear_systems import Floats, careful_product, product_error
+from ..._computing import UNIT, Floats, power_below
+from ..._linear_systems import careful_product, product_error
 from ...features._row_alone import dense, map_rows
 from ...privacy._noise import derived_seed
 from ...schema._reading import SparseRows

@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator
 
-from ..._computing import warn_caller
-from ..._linear_systems import Floats
+from ..._computing import Floats, warn_caller
 from ..._sklearn import check_params
 from ...privacy import GaussianDP, NoiseWarning, gdp_mu
 from ...privacy._mechanisms import Mechanism, register

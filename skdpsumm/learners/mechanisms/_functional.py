@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 
-from ..._computing import advance, power_below
-from ..._linear_systems import Floats
+from ..._computing import Floats, advance, power_below
 from ..._sklearn import Interval, StrOptions
-from ...privacy import PureDP
-from ...privacy._mechanisms import Mechanism
+from ...privacy._mechanisms import Mechanism, PureDP
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._problem import (
     GRID_PER_SENSITIVITY,

@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import get_config
 
-from ..._computing import advance, one_blas_thread, power_below
-from ..._linear_systems import Floats
+from ..._computing import Floats, advance, one_blas_thread, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
 from ...privacy._noise import Block, IntegerNoise

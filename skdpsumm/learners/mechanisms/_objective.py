@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._computing import power_below
-from ..._linear_systems import Floats
+from ..._computing import Floats, power_below
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Discreteness, noisy_integers, on_grid, radial_noise, secret_generator
 from ...privacy._objective import ObjectiveDP, calibrate, regularization_of_share

@@ -30,8 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from scipy.stats import vonmises_fisher
 
-from ..._computing import TINY, advance, power_below
-from ..._linear_systems import Floats
+from ..._computing import TINY, Floats, advance, power_below
 from ..._sklearn import Interval
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho

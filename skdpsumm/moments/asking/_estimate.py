@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 from sklearn import get_config
 
-from ..._computing import TINY, warn_caller
+from ..._computing import TINY, Floats, warn_caller
 from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
 from ...schema._columns import Date, Numeric
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
-from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING, Floats
+from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING
 
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")

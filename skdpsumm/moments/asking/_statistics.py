@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
-from ..._computing import warn_caller
+from ..._computing import Floats, warn_caller
 from ..._html import MOST_ROWS_SHOWN, some_of
 from ...schema._columns import Date
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
-from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, N_TABLES, Floats, Group
+from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, N_TABLES, Group
 from ..inferring._table_model import TableModel
 from ..plausible._rows import (
     Axis,

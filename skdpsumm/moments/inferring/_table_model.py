@@ -30,22 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from ..._computing import TINY
+from ..._computing import TINY, Codes, Floats
 from ...features._feature_maps import FeatureMap, HistogramMap
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel, Marginal
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._rounding import evenly, in_order
-from .._numbers import (
-    MOST_TABLE_CELLS,
-    PSEUDO_ROWS,
-    SPIKE,
-    TOLD_SHARE,
-    UNTOLD_SHARE,
-    Codes,
-    Floats,
-    Group,
-)
+from .._numbers import MOST_TABLE_CELLS, PSEUDO_ROWS, SPIKE, TOLD_SHARE, UNTOLD_SHARE, Group
 
 
 def _summed(values: Floats) -> Floats:

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ..._computing import silence, warn_caller
+from ..._computing import Floats, silence, warn_caller
 from ..._html import some_of
 from ...schema._columns import Categorical
-from .._numbers import LEAST_CURVATURE, ROUNDING, Floats
+from .._numbers import LEAST_CURVATURE, ROUNDING
 from ..asking._estimate import AnswerWarning, Estimate, near_the_middle, warn_of_the_drowned
 from ..plausible._rows import encoded
 

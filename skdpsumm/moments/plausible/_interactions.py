@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ..._computing import TINY
+from ..._computing import TINY, Floats
 from ...sketches._adaptive import MEAN_NOISE
 from ...sketches._graphical import Marginal
 from .._numbers import (
@@ -24,7 +24,6 @@ from .._numbers import (
     SHARE_BEYOND_PAIRS,
     SHARE_OVERLOOKED,
     TYPICAL_SQUARE,
-    Floats,
     Group,
 )
 from ..inferring._table_model import TableModel

@@ -20,11 +20,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._computing import TINY, Kept
+from ..._computing import TINY, Floats, Kept
 from ...privacy import PrivacyGuarantee
 from ...sketches._graphical import subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
-from .._numbers import MOST_KEPT, N_TABLES, Floats, Group
+from .._numbers import MOST_KEPT, N_TABLES, Group
 from ..inferring._table_model import TableModel
 
 _LABEL = "skdpsumm: plausible tables"

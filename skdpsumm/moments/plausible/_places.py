@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtr
 
-from ..._computing import TINY
+from ..._computing import TINY, Codes, Floats
 from .._numbers import (
     FEWEST_IN_CELL,
     N_QUANTILES,
@@ -48,8 +48,6 @@ from .._numbers import (
     STD_OF_SHARED_SHIFT,
     STEEPER_THAN_NEIGHBOURS,
     SURE_MASS,
-    Codes,
-    Floats,
     Group,
 )
 from ..inferring._table_model import TableModel, by_a_jump, smooth_pieces

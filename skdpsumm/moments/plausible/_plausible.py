@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ..._computing import TINY, Kept
+from ..._computing import TINY, Codes, Floats, Kept
 from ...sketches._private_sketch import most_rows_of_a_unit
 from ...sketches._rounding import RAKING_SWEEPS
 from .._numbers import (
@@ -34,8 +34,6 @@ from .._numbers import (
     ROUNDING,
     ROWS_OF_MODEL,
     ROWS_OF_TABLE,
-    Codes,
-    Floats,
     Group,
 )
 from ..inferring._table_model import TableModel

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
-from ..._computing import TINY
+from ..._computing import TINY, Codes, Floats
 from ...schema._columns import Categorical, Date, read_cells
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
-from .._numbers import LEAST_WEIGHT_KEPT, ROUNDING, Codes, Floats
+from .._numbers import LEAST_WEIGHT_KEPT, ROUNDING
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
 

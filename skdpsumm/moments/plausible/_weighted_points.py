@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._computing import Floats
 from ...schema._columns import N_EVEN
 from ...schema._schema import TableSchema
 from ...sketches._rounding import evenly, in_order
-from .._numbers import N_TABLES, Floats
+from .._numbers import N_TABLES
 from ..inferring._points import MomentRegression, Shift
 from ..inferring._table_model import TableModel, histogram_columns
 from ._noise import coins, generator, other_people, white_noise
