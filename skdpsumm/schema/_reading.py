@@ -179,7 +179,7 @@ def cells_as_objects(cells: Sequence[Any]) -> NDArray:
 def read_each(cells: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
     """Return what is read of each cell; of equal words and whole numbers, what is read once."""
     once = cache(read)  # which is not asked for others: they may lie about what they equal
-    return [once(cell) if type(cell) in (str, int) else read(cell) for cell in cells]
+    return [once(c) if type(c) is str or type(c) is int else read(c) for c in cells]
 
 
 def _told_by_cells(read: Callable[[], T]) -> T:
