@@ -209,9 +209,10 @@ class Numeric(Column):
         self._check_words()
         edges = None if self.edges is None else increasing("edges", self.edges, least=2)
         given = (self.low, self.high)
-        if edges is not None and given == (None, None):
+        is_open = self.low is None and self.high is None
+        if is_open and edges is not None:
             given = edges[0], edges[-1]
-        bounds = None if given == (None, None) else public_interval("low and high", given)
+        bounds = None if is_open and edges is None else public_interval("low and high", given)
         low, high = bounds or (None, None)
         vars(self).update(low=low, high=high, edges=edges)
         if edges is not None and (edges[0], edges[-1]) != bounds:
