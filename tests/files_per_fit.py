@@ -25,11 +25,11 @@ NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
     "RFFSketcher": 13,
-    "TDILClassifier": 17,
+    "TDILClassifier": 16,
     "PrivateMMDSummarizer": 15,
-    "M2MEstimator": 23,
-    "M2MClassifier": 25,
-    "PrivateSearchCV": 23,
+    "M2MEstimator": 20,
+    "M2MClassifier": 21,
+    "PrivateSearchCV": 21,
 }
 
 
