@@ -77,9 +77,10 @@ def test_anything_else_is_an_error_that_names_the_column(given, message):
 
 WRONG_COLUMNS = {
     "a range of words": (lambda: Numeric("0", "1"), "must be two finite numbers"),
+    "a range of tables": (lambda: Numeric(np.zeros(2), 1), "must be two finite numbers"),
     "a step without a range": (lambda: Numeric(step=1), "needs low and high"),
     "a step beyond floats": (lambda: Numeric(0, 1, step=10**400), "positive number"),
-    "a step that misses the end": (lambda: Numeric(0, 1, step=0.3), "does not lead"),
+    "a step that misses the end": (lambda: Numeric(0, 1, step=0.3), "leads from one end"),
     "a step too fine": (lambda: Numeric(0, 1e9, step=1e-9), "finer than float64"),
     "edges that fall": (lambda: Numeric(edges=[0, 2, 1]), "increasing"),
     "no edges": (lambda: Numeric(0, 1, edges=5), "edges must be a list"),

@@ -33,27 +33,22 @@ from ._reading import (
     INTERVALS,
     ISO,
     MISSING,
-    NARROW,
     TIME_TYPES,
     TIMES,
-    UNLISTED,
     CellError,
     cells_as_objects,
     exact_dates,
     exact_numbers,
     finite_numbers,
-    holds,
     in_words,
     is_exact,
     is_missing,
     label_array,
     number_of_word,
-    numbers_of_words,
     plain_label,
     read_each,
     read_labels,
     reads_as_number,
-    without_words,
 )
 
 # Values that a column can list: categories, edges or codes of missing values. So many take a third
@@ -69,6 +64,17 @@ _SHORTEST_RANGE, _FARTHEST_END = 1e-300, 1e300
 _MISSING_NUMBER = 0.75**0.5
 # Two different categories are as far apart as the two ends of a numeric range.
 _INDICATOR = 0.5**0.5
+# What may be wrong with a cell beside what is listed, in the words of the error.
+UNLISTED = (
+    "{who} holds a value that is not among its categories; add it to those of the schema, or "
+    "map rare values to one of those listed, or to None where the schema says missing=True. Or "
+    'set other=True for the column, which reads such values as "other". List numbers as '
+    "numbers: 1 is not '1'. If the list was meant as a range, write a tuple, such as (17, 90)."
+)
+NARROW = (
+    "{who} has a float type that is too short for its categories or missing_values; convert it "
+    "with astype(float)."
+)
 # What may be wrong with a cell of a category, the worst first, which has the code -4. Missing cells
 # are no unlisted ones, for the remedies differ.
 _FAULTS_OF_CATEGORIES = (TIMES, MISSING, INTERVALS, UNLISTED)
@@ -131,13 +137,6 @@ class Column:
         """Return what the column says, by the parameters of its constructor."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         return {k: v for k, v in given.items() if v is not None and v is not False and v != ()}
-
-    def thresholds(self, ranges: Sequence[tuple[float, float]]) -> tuple[float, ...]:
-        """Return the edges of bins that no range of a combination cuts, inside the column's range.
-
-        A bin holds its left edge.
-        """
-        return ()
 
     def __repr__(self) -> str:
         given = self.state()
@@ -211,9 +210,10 @@ class Numeric(Column):
         self._check_words()
         edges = None if self.edges is None else increasing("edges", self.edges, least=2)
         given = (self.low, self.high)
-        if edges is not None and given == (None, None):
+        is_open = self.low is None and self.high is None
+        if is_open and edges is not None:
             given = edges[0], edges[-1]
-        bounds = None if given == (None, None) else public_interval("low and high", given)
+        bounds = None if is_open and edges is None else public_interval("low and high", given)
         low, high = bounds or (None, None)
         vars(self).update(low=low, high=high, edges=edges)
         if edges is not None and (edges[0], edges[-1]) != bounds:
@@ -244,31 +244,28 @@ class Numeric(Column):
         """The numbers among `missing_values`."""
         return [code for code in self.missing_values if not isinstance(code, str)]
 
-    def _check_step(self, step: Any) -> float:
+    def _check_step(self, given: Any) -> float:
         if self.bounds is None:
-            raise ValueError(f"step={step!r} needs low and high, the first and the last value.")
-        if not _is_number(step) or not 0 < step < 1e308:
-            raise ValueError(
-                f"step={step!r} must be a positive number, the distance from one value to the next."
-            )
-        low, high = self.bounds
-        n_steps = (high - low) / float(step)  # a whole number, up to what decimals lose in binary
+            raise ValueError(f"step={given!r} needs low and high, the first and the last value.")
+        (low, high), step = self.bounds, _as_float(given)
         # Finer, and half a step would be lost in the rounding of the values.
-        is_fine = step < 16 * np.spacing(max(-low, high))
-        if is_fine or n_steps < 0.5 or abs(n_steps - round(n_steps)) > 1e-6:
+        is_coarse = step >= 16 * np.spacing(max(-low, high))
+        # The number of steps is whole, up to what decimals lose in binary.
+        n_steps = (high - low) / step if is_coarse else 0.0
+        if n_steps < 0.5 or abs(n_steps - round(n_steps)) > 1e-6:
             raise ValueError(
-                f"step={step!r} does not lead from one end of the range {self.bounds} to the "
-                "other, or is finer than float64; give a low and a high that are values of the "
-                "column, or leave the step out."
+                f"step={given!r} must be a positive number that leads from one end of the range "
+                f"{self.bounds} to the other, and no finer than float64; give a low and a high "
+                "that are values of the column, or leave the step out."
             )
         if self.edges is not None:
-            first = first_values(self.edges, low, float(step))
+            first = first_values(self.edges, low, step)
             if not np.all(np.diff(first) > 0):
                 raise ValueError(
-                    f"edges={list(self.edges)!r} make a bin without a value at step={step!r}; "
+                    f"edges={list(self.edges)!r} make a bin without a value at step={given!r}; "
                     "leave out an edge of that bin."
                 )
-        return float(step)
+        return step
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -426,6 +423,10 @@ class Numeric(Column):
         return bool(taken[0] - spare[0] <= content[0] and content[1] <= taken[1] + spare[1])
 
     def thresholds(self, ranges: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+        """Return the edges of bins that no range of a combination cuts, inside the column's range.
+
+        A bin holds its left edge.
+        """
         if self.bounds is None:
             return ()
         (low, high), step = self.bounds, self.spacing
@@ -688,12 +689,16 @@ class Categorical(Column):
         CellError
             If a cell is not listed, or is missing where none may be.
         """
-        if not holds(cells.dtype, [*self._lookup]):
+        if not holds(cells.dtype, self._lookup):
             raise CellError(NARROW)
+        if cells.dtype.kind in "mM":  # which numpy may return as integers
+            raise CellError(TIMES)
         unlisted = self.categories.index(OTHER) if self.other else -1
         code_of_fault = {fault: k - 4 for k, fault in enumerate(_FAULTS_OF_CATEGORIES)}
-        code_of_fault |= {MISSING: len(self.categories)} if self.missing else {}
-        code_of_fault |= {INTERVALS: unlisted} if self.other else {}
+        if self.missing:
+            code_of_fault[MISSING] = len(self.categories)
+        if self.other:
+            code_of_fault[INTERVALS] = unlisted
 
         def code(cell: Any) -> int:
             if isinstance(cell, TIME_TYPES):  # a missing one, too
@@ -707,13 +712,13 @@ class Categorical(Column):
                 return unlisted
             return self._lookup.get(label, unlisted)
 
-        kind, values = cells.dtype.kind, cells.tolist()
-        if kind in "biuf":
+        values = cells.tolist()
+        if cells.dtype.kind in "biuf":
             found = map(self._lookup.get, values, repeat(unlisted))
             codes = np.fromiter(found, np.int64, len(values))
             codes[np.isnan(cells)] = code_of_fault[MISSING]
         else:
-            codes = np.array(read_each(values, code) if kind not in "mM" else [-4], np.int64)
+            codes = np.array(read_each(values, code), np.int64)
         worst = codes.min(initial=0)
         if worst < 0:
             raise CellError(_FAULTS_OF_CATEGORIES[worst])
@@ -989,6 +994,39 @@ def check_missing_values(values: Any) -> tuple[tuple[Any, ...], bool]:
     return codes, bool(listed)
 
 
+def holds(dtype: np.dtype, listed: Iterable[Any]) -> bool:
+    """Whether a dtype holds all numbers that are listed: a short float may have confused some."""
+    if dtype.kind != "f" or dtype.itemsize >= 8:
+        return True
+    numbers = np.array([value for value in listed if not isinstance(value, str)], np.float64)
+    with np.errstate(over="ignore"):
+        return bool(np.all(numbers.astype(dtype) == numbers))
+
+
+def without_words(column: NDArray, words: Sequence[Any]) -> NDArray:
+    """Return a column with None for cells that are one of these words.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,)
+    words : sequence
+        What is no word is ignored.
+    """
+    if column.dtype.kind not in "OUT":
+        return column
+    cells, gone = column.astype(object), {word for word in words if isinstance(word, str)}
+    cells[[isinstance(cell, str) and str.__str__(cell) in gone for cell in cells.tolist()]] = None
+    return cells
+
+
+def numbers_of_words(values: Sequence[Any]) -> list[Any]:
+    """Return values with the number in place of a word that reads as one, such as "1.0".
+
+    A column of whole numbers that gets one word more is a column of words for some containers.
+    """
+    return [number_of_word(v) if isinstance(v, str) else v for v in values]
+
+
 # ---- public classes and intervals of a target
 
 
@@ -1035,10 +1073,8 @@ def listed_classes(classes: Any, name: str = "classes") -> NDArray:
     listed = check_listed(name, classes)
     if listed and all(isinstance(value, bool) for value in listed):
         return np.unique(np.array(listed))
-    try:
-        return np.unique(label_array(read_labels(listed)))
-    except CellError as error:
-        raise error.as_error(f"{name}={list(listed)!r}", of_labels=True) from None
+    who = f"{name}={list(listed)!r}"
+    return np.unique(in_words(lambda: label_array(read_labels(listed)), who, of_labels=True))
 
 
 def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:

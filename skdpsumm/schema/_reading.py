@@ -122,16 +122,6 @@ ZONED = (
     "{who} has cells with a time zone. Say by whose clock to read them in the schema, such as "
     "Date(..., zone='Europe/Berlin')."
 )
-UNLISTED = (
-    "{who} holds a value that is not among its categories; add it to those of the schema, or "
-    "map rare values to one of those listed, or to None where the schema says missing=True. Or "
-    'set other=True for the column, which reads such values as "other". List numbers as '
-    "numbers: 1 is not '1'. If the list was meant as a range, write a tuple, such as (17, 90)."
-)
-NARROW = (
-    "{who} has a float type that is too short for its categories or missing_values; convert it "
-    "with astype(float)."
-)
 SHAPE = "{who} should be a 1d array, with one value per row; give one column of a table."
 NUL = "{who} holds a word that ends in NUL, which numpy drops. Strip it."
 INEXACT = (
@@ -189,7 +179,7 @@ def cells_as_objects(cells: Sequence[Any]) -> NDArray:
 def read_each(cells: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
     """Return what is read of each cell; of equal words and whole numbers, what is read once."""
     once = cache(read)  # which is not asked for others: they may lie about what they equal
-    return [once(cell) if type(cell) in (str, int) else read(cell) for cell in cells]
+    return [once(c) if type(c) is str or type(c) is int else read(c) for c in cells]
 
 
 def _told_by_cells(read: Callable[[], T]) -> T:
@@ -445,40 +435,7 @@ def label_array(values: list[Any]) -> NDArray:
     return np.array(values) if values else np.empty(0, np.int64)
 
 
-# ---- values that are listed in public
-
-
-def holds(dtype: np.dtype, listed: Sequence[Any]) -> bool:
-    """Whether a dtype holds all numbers that are listed: a short float may have confused some."""
-    if dtype.kind != "f" or dtype.itemsize >= 8:
-        return True
-    numbers = np.array([value for value in listed if not isinstance(value, str)], np.float64)
-    with np.errstate(over="ignore"):
-        return bool(np.all(numbers.astype(dtype) == numbers))
-
-
-def without_words(column: NDArray, words: Sequence[Any]) -> NDArray:
-    """Return a column with None for cells that are one of these words.
-
-    Parameters
-    ----------
-    column : ndarray of shape (n,)
-    words : sequence
-        What is no word is ignored.
-    """
-    if column.dtype.kind not in "OUT":
-        return column
-    cells, gone = column.astype(object), {word for word in words if isinstance(word, str)}
-    cells[[isinstance(cell, str) and str.__str__(cell) in gone for cell in cells.tolist()]] = None
-    return cells
-
-
-def numbers_of_words(values: Sequence[Any]) -> list[Any]:
-    """Return values with the number in place of a word that reads as one, such as "1.0".
-
-    A column of whole numbers that gets one word more is a column of words for some containers.
-    """
-    return [number_of_word(v) if isinstance(v, str) else v for v in values]
+# ---- words that read as numbers
 
 
 def number_of_word(word: str) -> Any:

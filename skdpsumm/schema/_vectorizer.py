@@ -293,17 +293,15 @@ class Interactions:
         self._lines = {j: self._scale * (_LINE_SIZE if hats[j] else 1.0) for j in numbers}
         words = {j: c.n_codes for j, c in enumerate(columns) if isinstance(c, Categorical)}
         self._pairs: list[tuple[_Point, _Point, float]] = []
-        of_numbers, with_words = _chosen_pairs(numbers, words)
-        self._add(of_numbers, {j for pair in of_numbers for j, _ in pair}, _PAIR_PART)
-        givers = {j for pair in with_words for j, order in pair if order == 0}
-        self._add(with_words, givers, _WORD_PART)
-
-    def _add(self, pairs: list[_Pair], givers: set[int], part: float) -> None:
-        """Add products that share a part of the squares of some columns."""
-        for j in givers:
-            self._kept[self._entries[j]] = (1 - part) ** 0.5
-        size = self._scale * math.sqrt(part * len(givers) / max(len(pairs), 1))
-        self._pairs += [(one, other, size) for one, other in pairs]
+        chosen = _chosen_pairs(numbers, words)
+        # Products of numbers share a part of the squares of these, others of those of the words.
+        groups = zip(chosen, (numbers, words), (_PAIR_PART, _WORD_PART), strict=True)
+        for pairs, givers, part in groups:
+            giving = {j for pair in pairs for j, _ in pair if j in givers}
+            for j in giving:
+                self._kept[self._entries[j]] = (1 - part) ** 0.5
+            size = self._scale * math.sqrt(part * len(giving) / max(len(pairs), 1))
+            self._pairs += [(one, other, size) for one, other in pairs]
 
     @classmethod
     def of(cls, schema: TableSchema, n_knots: int) -> Interactions | None:
