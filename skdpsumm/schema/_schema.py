@@ -891,13 +891,12 @@ def _toml_table(title: str, entries: Mapping[Any, Any]) -> str:
 
 
 def _toml(value: Any, *, exact: bool = False) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, list | tuple):
         return f"[{', '.join(_toml(one, exact=exact) for one in value)}]"
-    if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(short_number(value) if isinstance(value, float) and not exact else value)
+    if isinstance(value, float):
+        return repr(value if exact else short_number(value))
+    # JSON's words, numbers and escapes are TOML's, but for this control character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _toml_key(name: str) -> str:
