@@ -78,8 +78,8 @@ from ._columns import MOST_LISTED, Categorical, Date, Numeric
 from ._groups import Groups
 from ._reading import (
     cell_fault,
+    check_in_memory,
     exact_dates,
-    is_dask,
     number_of_word,
     plain_label,
     read_date,
@@ -362,11 +362,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         return noise, NewValuesDP(noise.mechanism.mu, log_ratio, own + tail), bound
 
     def _draft(self, noise_seed: int | None, X: Any, *, groups: Any = None) -> _Draft:
-        if is_dask(X):
-            raise ValueError(
-                "X is a Dask collection, which SchemaFinder does not read. Give X.compute(), or "
-                "write the schema by hand."
-            )
+        check_in_memory("X", X)
         asked, kinds = self._asked()
         table = validate_table(self, X, schema=asked)
         known = asked.for_table(self.n_features_in_, getattr(self, "feature_names_in_", None))

@@ -367,8 +367,7 @@ class TableSchema:
                 f"The table lacks {listed_columns(missing)} of the schema. Add what is missing, or "
                 "leave it out of the schema."
             )
-        described = set(self.names)
-        extra = [name for name in there if name not in described]
+        extra = [name for name in there if name not in self._places]
         if extra and self.extra_columns == "refuse":
             raise ValueError(
                 f"The table has {listed_columns(extra)}, which the schema does not describe. "
