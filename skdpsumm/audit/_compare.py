@@ -51,7 +51,7 @@ from ..privacy._fit import PrivateFit
 from ..privacy._noise import MOST_LIFTED, TOO_LARGE, Block, IntegerNoise
 from ..schema._columns import read_cells
 from ..schema._groups import Groups
-from ..schema._reading import ReadRows, is_dask, validate_table
+from ..schema._reading import ReadRows, check_in_memory, validate_table
 from ..schema._schema import TableSchema, stack_columns
 from ..sketches._private_sketch import stated_limit
 
@@ -322,8 +322,7 @@ class _Comparer(PrivateFit, BaseEstimator):
 
     def _read(self, X: Any, groups: Any, noise_seed: int | None) -> list[NDArray]:
         """Return the columns of the rows that count, each cell as the schema reads it."""
-        if is_dask(X):
-            raise ValueError("table is a Dask collection, which is not read: give table.compute().")
+        check_in_memory("table", X)
         known = self._known.dropping_others()
         table = validate_table(self, X, schema=known)
         rows = np.arange(len(table))

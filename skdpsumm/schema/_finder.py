@@ -78,8 +78,8 @@ from ._columns import MOST_LISTED, Categorical, Date, Numeric
 from ._groups import Groups
 from ._reading import (
     cell_fault,
+    check_in_memory,
     exact_dates,
-    is_dask,
     number_of_word,
     plain_label,
     read_date,
@@ -362,11 +362,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         return noise, NewValuesDP(noise.mechanism.mu, log_ratio, own + tail), bound
 
     def _draft(self, noise_seed: int | None, X: Any, *, groups: Any = None) -> _Draft:
-        if is_dask(X):
-            raise ValueError(
-                "X is a Dask collection, which SchemaFinder does not read. Give X.compute(), or "
-                "write the schema by hand."
-            )
+        check_in_memory("X", X)
         asked, kinds = self._asked()
         table = validate_table(self, X, schema=asked)
         known = asked.for_table(self.n_features_in_, getattr(self, "feature_names_in_", None))
@@ -472,9 +468,8 @@ def _counted(
         found = {value for value in read if value is not None}
         values = sorted(found, key=lambda value: (isinstance(value, str), value))
         code = {value: k for k, value in enumerate(values)}
-        counts = _units_in(
-            np.array([code.get(value, -1) for value in read], np.int64), units, len(values)
-        )
+        codes = np.array([code.get(value, -1) for value in read], np.int64)
+        counts = _units_in(codes, units, len(values))
         kept = np.flatnonzero(counts >= fewest)
         yield [values[i] for i in kept], counts[kept]
     elif kind == DATE:
@@ -584,7 +579,7 @@ def _found_categories(values: list[Any], noisy: NDArray, bound: float) -> Catego
 
 def _found_range(first: int, last: int, step: float | None) -> Numeric:
     """Return the range of a run of cells, with some length, and its ends on the step if it can."""
-    ends = np.concatenate([-_ENDS[:-2:-1], -_ENDS[::-1], _ENDS, _ENDS[-1:]])
+    ends = np.concatenate([-_ENDS[-1:], -_ENDS[::-1], _ENDS, _ENDS[-1:]])
     low, high = float(ends[first]), float(ends[last + 1])
     if low == high or 0 < low <= high * _NEAR_ZERO:
         low = min(low, 0.0)

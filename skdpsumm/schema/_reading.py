@@ -550,6 +550,12 @@ def is_dask(X: Any) -> bool:
     return all(hasattr(X, name) for name in ("__dask_graph__", "to_delayed", "_meta"))
 
 
+def check_in_memory(name: str, table: Any) -> None:
+    """Raise ValueError for a Dask collection, where rows are read at once."""
+    if is_dask(table):
+        raise ValueError(f"{name} is a Dask collection; give {name}.compute().")
+
+
 def _unmasked(array: NDArray) -> NDArray:
     """Return an array, of objects with None for cells that are masked."""
     if not isinstance(array, np.ma.MaskedArray):

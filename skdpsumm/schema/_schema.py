@@ -367,8 +367,7 @@ class TableSchema:
                 f"The table lacks {listed_columns(missing)} of the schema. Add what is missing, or "
                 "leave it out of the schema."
             )
-        described = set(self.names)
-        extra = [name for name in there if name not in described]
+        extra = [name for name in there if name not in self._places]
         if extra and self.extra_columns == "refuse":
             raise ValueError(
                 f"The table has {listed_columns(extra)}, which the schema does not describe. "
@@ -891,13 +890,12 @@ def _toml_table(title: str, entries: Mapping[Any, Any]) -> str:
 
 
 def _toml(value: Any, *, exact: bool = False) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, list | tuple):
         return f"[{', '.join(_toml(one, exact=exact) for one in value)}]"
-    if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(short_number(value) if isinstance(value, float) and not exact else value)
+    if isinstance(value, float):
+        return repr(value if exact else short_number(value))
+    # JSON's words, numbers and escapes are TOML's, but for this control character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _toml_key(name: str) -> str:

@@ -16,9 +16,9 @@ from ..features._feature_maps import GRID, NO_GAMMA, FourierMap, auto_gamma
 from ..schema._columns import Numeric
 from ..schema._reading import (
     NoEstimator,
+    check_in_memory,
     check_same_order,
     check_some_rows,
-    is_dask,
     validate_table,
 )
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
@@ -109,12 +109,6 @@ def made_gamma(gamma: Any, schema: TableSchema | None) -> float:
     if schema is None or not isinstance(gamma, str):
         return gamma
     return auto_gamma(vectorize(schema, public_points(schema)))
-
-
-def check_in_memory(name: str, table: Any) -> None:
-    """Raise ValueError for a Dask collection: rows are chosen in memory."""
-    if is_dask(table):
-        raise ValueError(f"{name} is a Dask collection; give {name}.compute().")
 
 
 def read_rows(reader: Any, X: Any, **options: Any) -> NDArray:

@@ -27,11 +27,10 @@ from ..privacy._mechanisms import Unprotected, compose
 from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column, known_classes
 from ..schema._groups import Groups
-from ..schema._reading import Table, beside_X, unwrap, validate_table
+from ..schema._reading import Table, beside_X, check_in_memory, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, SchemaLike, TableSchema, allowed, as_schema, schema_of
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
-from ._mmd import check_in_memory
 from ._parties import rows_by_owner
 from ._protocol import NONE_SHARED, SummaryPrivacy
 from ._synthetic_rows import LabelledTable, SyntheticRows
