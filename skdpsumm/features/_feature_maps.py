@@ -131,7 +131,10 @@ def race_codes(
     codes, start = np.empty((n_hashes, len(X)), np.int32), 0
     with one_blas_thread():
         for block in ExactProduct(projections)(_in_float64(X)):
-            codes[:, start : start + len(block)] = _buckets(block + offsets, n_buckets).T
+            cells = np.floor(block + offsets)
+            cells -= n_buckets * np.floor(cells / n_buckets)
+            # The remainder of a huge cell is rounded, maybe out of range.
+            codes[:, start : start + len(block)] = np.clip(cells, 0, n_buckets - 1).T
             start += len(block)
     return codes.T
 
@@ -343,14 +346,6 @@ def _grid_points() -> Ints:
     """Return the cosines and sines of all angles, in units of 2**-15."""
     angles = 2 * np.pi / N_ANGLES * np.arange(N_ANGLES)
     return np.rint(2**15 * np.stack([np.cos(angles), np.sin(angles)])).astype(np.int64)
-
-
-def _buckets(x: NDArray, n_buckets: int) -> Ints:
-    """Return ``floor(x) mod W``."""
-    cells = np.floor(x)
-    cells -= n_buckets * np.floor(cells / n_buckets)
-    # The remainder of a huge cell is rounded, maybe out of range.
-    return np.clip(cells, 0, n_buckets - 1).astype(np.int64)
 
 
 # What a row adds to a sum are integers in units of 1 / GRID.
@@ -1296,18 +1291,14 @@ def _own_bins(schema: TableSchema, j: int, own: Sequence[Any]) -> tuple[Any, ...
             # Its constructor knows what edges fit a range and a step.
             low, high = column.bounds or (None, None)
             return Numeric(low, high, step=column.spacing, edges=own).edges  # type: ignore
-        return _own_cells(column, own)
+        given = list(own) if np.iterable(own) else []
+        if len(given) != column.n_codes or not all(cell == 0 or is_count(cell) for cell in given):
+            raise ValueError(
+                f"list a cell (0, 1, ...) for each of its {column.n_codes} codes, got {told(own)}."
+            )
+        cells = tuple(map(int, given))
+        if len(set(cells)) != max(cells) + 1:
+            raise ValueError(f"number the cells from 0 on and use each, got {told(own)}.")
+        return cells
     except ValueError as error:
         raise ValueError(f"bins, column {schema.name(j)!r}: {error}") from None
-
-
-def _own_cells(column: Categorical, own: Sequence[Any]) -> tuple[int, ...]:
-    given = list(own) if np.iterable(own) else []
-    if len(given) != column.n_codes or not all(cell == 0 or is_count(cell) for cell in given):
-        raise ValueError(
-            f"list a cell (0, 1, ...) for each of its {column.n_codes} codes, got {told(own)}."
-        )
-    cells = tuple(map(int, given))
-    if len(set(cells)) != max(cells) + 1:
-        raise ValueError(f"number the cells from 0 on and use each, got {told(own)}.")
-    return cells
