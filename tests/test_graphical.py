@@ -2,12 +2,14 @@
 
 from functools import cache
 from itertools import combinations
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy.special import xlogy
 from scipy.stats import chi2
 
+from skdpsumm.sketches import _graphical
 from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, Marginal, Residuals, divided
 
 
@@ -279,7 +281,8 @@ def the_rest(seed=0, n_rows=20_000, std=30.0, zeros=()):
     truth = pairs_of_six(n_rows)
     noisy = {pair: p * n_rows + std * rng.standard_normal(p.shape) for pair, p in truth.items()}
     marginals = [Marginal(pair, counts, std) for pair, counts in noisy.items()]
-    model = GraphicalModel(SIX, most_cells=2000, zeros=zeros).fit(marginals)
+    with mock.patch.object(_graphical, "MOST_CELLS_OF_TREE", 2000):
+        model = GraphicalModel(SIX, zeros=zeros).fit(marginals)
     assert 3 <= len(model.left_out) <= 12
     return model, truth, marginals
 

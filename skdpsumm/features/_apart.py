@@ -95,28 +95,25 @@ class _Cover:
         self.boxes = self._bounded(centers, halves)
 
     def proves(self, level: float) -> bool:
-        """Halve boxes until each has a bound of at least `level`; return whether they have."""
-        while np.any(low := self.boxes[0] < level):
-            if not self._halve(low):
-                return False
-        return True
+        """Halve boxes where that raises their bounds most, until each is at least `level`.
 
-    def _halve(self, low: NDArray[np.bool_]) -> bool:
-        """Halve some boxes where that raises their bounds most, or return False."""
-        _, slopes, centers, halves = (array[low] for array in self.boxes)
-        boxes = np.arange(len(centers))
-        widest = np.argmax(halves * (slopes + halves @ self.products), axis=1)
-        step = np.zeros_like(halves)
-        step[boxes, widest] = halves[boxes, widest] / 2
-        n_more = 2 * len(boxes) * (self.n_frequencies + _PER_BOX)
-        if self.n_cosines + n_more > _MOST_COSINES or not np.all(step.any(axis=1)):
-            return False  # of a box that is a point, the bound is the value
-        new = self._bounded(
-            np.vstack([centers - step, centers + step]), np.tile(halves - step, (2, 1))
-        )
-        self.boxes = tuple(
-            np.concatenate([array[~low], more]) for array, more in zip(self.boxes, new, strict=True)
-        )
+        Return whether they are; False where that takes too much work, or a box is a point.
+        """
+        while np.any(low := self.boxes[0] < level):
+            _, slopes, centers, halves = (array[low] for array in self.boxes)
+            boxes = np.arange(len(centers))
+            widest = np.argmax(halves * (slopes + halves @ self.products), axis=1)
+            step = np.zeros_like(halves)
+            step[boxes, widest] = halves[boxes, widest] / 2
+            n_more = 2 * len(boxes) * (self.n_frequencies + _PER_BOX)
+            # The bound of a box that is a point is the value.
+            if self.n_cosines + n_more > _MOST_COSINES or not np.all(step.any(axis=1)):
+                return False
+            new = self._bounded(
+                np.vstack([centers - step, centers + step]), np.tile(halves - step, (2, 1))
+            )
+            pairs = zip(self.boxes, new, strict=True)
+            self.boxes = tuple(np.concatenate([array[~low], more]) for array, more in pairs)
         return True
 
     def _bounded(self, centers: Floats, halves: Floats) -> tuple[Floats, ...]:

@@ -38,6 +38,8 @@ from ..schema._reading import SparseRows
 from ..schema._schema import TableSchema, first_difference
 from ._apart import least_kernel
 
+Ints = NDArray[np.int64]
+
 # Rows are clipped to this, so that no product overflows (frequencies are below 2**40).
 LARGEST_CELL = 2.0**60
 # numpy's engine rounds angles to so many parts of a turn.
@@ -48,7 +50,7 @@ _MOST_ROWS_OF_A_PRODUCT = 256
 _EXPONENT = np.float64(np.inf).view(np.int64)
 
 
-def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
+def fourier_sums(X: NDArray, frequencies: NDArray) -> Ints:
     """Return the sum over rows of ``rint(2**15 [cos(2 pi x F), sin(2 pi x F)])``.
 
     Parameters
@@ -130,12 +132,15 @@ def race_codes(
     codes, start = np.empty((n_hashes, len(X)), np.int32), 0
     with one_blas_thread():
         for block in ExactProduct(projections)(_in_float64(X)):
-            codes[:, start : start + len(block)] = _buckets(block + offsets, n_buckets).T
+            cells = np.floor(block + offsets)
+            cells -= n_buckets * np.floor(cells / n_buckets)
+            # The remainder of a huge cell is rounded, maybe out of range.
+            codes[:, start : start + len(block)] = np.clip(cells, 0, n_buckets - 1).T
             start += len(block)
     return codes.T
 
 
-def bucket_counts(codes: NDArray[np.int32], n_buckets: int) -> NDArray[np.int64]:
+def bucket_counts(codes: NDArray[np.int32], n_buckets: int) -> Ints:
     """Count the rows in each bucket of each hash, shape (R * W,), by what `race_codes` returns."""
     kernels = _kernels()
     if kernels is not None:
@@ -321,7 +326,7 @@ def _power_of_two(A: NDArray, axis: int) -> NDArray:
     return 2 * (largest.view(np.int64) & _EXPONENT).view(np.float64)
 
 
-def _angle_codes(angles: NDArray[np.float64]) -> NDArray[np.int64]:
+def _angle_codes(angles: NDArray[np.float64]) -> Ints:
     """Return ``rint(angles) mod N_ANGLES``; `angles` is overwritten."""
     # Next to 2**52, neighbours are one apart, and the last bits are the integer's.
     angles += 1.5 * 2**52
@@ -331,25 +336,17 @@ def _angle_codes(angles: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 @lru_cache
-def _circle() -> NDArray[np.int64]:
+def _circle() -> Ints:
     """Return all pairs on the grid, as 2**32 times the cosine plus the sine."""
     cosines, sines = _grid_points()
     return cosines * 2**32 + sines
 
 
 @lru_cache
-def _grid_points() -> NDArray[np.int64]:
+def _grid_points() -> Ints:
     """Return the cosines and sines of all angles, in units of 2**-15."""
     angles = 2 * np.pi / N_ANGLES * np.arange(N_ANGLES)
     return np.rint(2**15 * np.stack([np.cos(angles), np.sin(angles)])).astype(np.int64)
-
-
-def _buckets(x: NDArray, n_buckets: int) -> NDArray[np.int64]:
-    """Return ``floor(x) mod W``."""
-    cells = np.floor(x)
-    cells -= n_buckets * np.floor(cells / n_buckets)
-    # The remainder of a huge cell is rounded, maybe out of range.
-    return np.clip(cells, 0, n_buckets - 1).astype(np.int64)
 
 
 # What a row adds to a sum are integers in units of 1 / GRID.
@@ -393,12 +390,10 @@ class FeatureMap(ABC):
         """Return phi of each row, shape (n, m); sparse where phi is."""
 
     @abstractmethod
-    def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
+    def _grid_sums(self, X: NDArray) -> Ints:
         """Return the sum over the rows of one batch of phi in whole grid units."""
 
-    def _grid_averages(
-        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _grid_averages(self, X: NDArray, rows: Ints, sizes: Ints) -> Ints:
         """Return `grid_averages` of one batch of groups."""
         raise NotImplementedError
 
@@ -456,7 +451,7 @@ class FeatureMap(ABC):
         encoded = self.schema.encode(X)
         return encoded if isinstance(encoded, SparseRows) else np.ascontiguousarray(encoded)
 
-    def grid_sums(self, X: NDArray) -> NDArray[np.int64]:
+    def grid_sums(self, X: NDArray) -> Ints:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
 
         The sum is over integers, so it depends on no order, batch or thread; each row's
@@ -469,9 +464,7 @@ class FeatureMap(ABC):
             advance()
         return total
 
-    def grid_averages(
-        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def grid_averages(self, X: NDArray, rows: Ints, sizes: Ints) -> Ints:
         """Return the sum over groups of rows of the mean of phi over each, in grid units.
 
         What a group adds is rounded once, and is a function of its rows alone.
@@ -573,9 +566,7 @@ def sensitivities(feature_map: FeatureMap, adjacency: str, limit: Any) -> list[t
     return [(k * l1, k * l2) for l1, l2 in moved]
 
 
-def apportioned(
-    counts: NDArray[np.int64], totals: NDArray[np.int64], segments: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def apportioned(counts: Ints, totals: Ints, segments: Ints) -> Ints:
     """Return ``GRID * counts / totals`` in whole units that sum to GRID in each segment.
 
     By the largest remainders; of equal ones, the first gets a unit more.
@@ -722,12 +713,10 @@ class FourierMap(FeatureMap):
         """
         return fourier_grid(self._encode(X), self._turns)
 
-    def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
+    def _grid_sums(self, X: NDArray) -> Ints:
         return fourier_sums(self._encode(X), self._turns)
 
-    def _grid_averages(
-        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _grid_averages(self, X: NDArray, rows: Ints, sizes: Ints) -> Ints:
         sums = np.zeros((len(sizes), self.n_features), np.int64)
         codes = np.repeat(np.arange(len(sizes)), sizes)
         for block in gen_batches(len(rows), self._n_block):
@@ -775,14 +764,14 @@ class OneHotMap(FeatureMap):
     of each group add to n.
     """
 
-    sizes: NDArray[np.int64]  # length of each group
+    sizes: Ints  # length of each group
 
     @abstractmethod
     def codes(self, X: NDArray) -> NDArray[np.integer]:
         """Return the position of the 1 inside each group, shape (n, R)."""
 
     @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Ints:
         """First position of each group."""
         return np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
 
@@ -799,14 +788,14 @@ class OneHotMap(FeatureMap):
         """Go over the columns of `codes`, so that they need not all be in memory."""
         return iter(self.codes(X).T)
 
-    def counts(self, X: NDArray) -> NDArray[np.int64]:
+    def counts(self, X: NDArray) -> Ints:
         """Return the number of rows at each position."""
         out = np.empty(self.n_features, np.int64)
         for group, codes in zip(self.row_groups(), self.group_codes(X), strict=True):
             out[group] = np.bincount(codes, minlength=group.stop - group.start)
         return out
 
-    def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
+    def _grid_sums(self, X: NDArray) -> Ints:
         return self.counts(X) * GRID
 
     def sensitivity(self, adjacency: str, *, averaged: bool = False) -> tuple[float, float]:
@@ -822,9 +811,7 @@ class OneHotMap(FeatureMap):
     def _n_at_once(self) -> int:
         return len(self.sizes)
 
-    def _grid_averages(
-        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _grid_averages(self, X: NDArray, rows: Ints, sizes: Ints) -> Ints:
         if len(sizes) == 1:  # which may be of more rows than fit
             return self._average_of_one(X, rows)
         out, of_row = np.zeros(self.n_features, np.int64), np.repeat(np.arange(len(sizes)), sizes)
@@ -837,7 +824,7 @@ class OneHotMap(FeatureMap):
             out[place] = np.bincount(cell, shares, minlength=n_cells).astype(np.int64)
         return out
 
-    def _average_of_one(self, X: NDArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _average_of_one(self, X: NDArray, rows: Ints) -> Ints:
         """Return what one group of rows adds."""
         counts = np.zeros(self.n_features, np.int64)
         for block in gen_batches(len(rows), self._n_block):
@@ -926,7 +913,7 @@ class RACEMap(OneHotMap):
     def codes(self, X: NDArray) -> NDArray[np.int32]:
         return race_codes(self._encode(X), self.projections, self.offsets, self.n_buckets)
 
-    def counts(self, X: NDArray) -> NDArray[np.int64]:
+    def counts(self, X: NDArray) -> Ints:
         encoded, total = self._encode(X), np.zeros(self.n_features, np.int64)
         step = max(1, _ENTRIES_PER_BLOCK // len(self.offsets))
         for start in range(0, len(encoded), step):
@@ -991,12 +978,10 @@ class UnionMap(FeatureMap):
             return sparse.hstack(blocks, format="csr")
         return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks])
 
-    def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
+    def _grid_sums(self, X: NDArray) -> Ints:
         return np.concatenate([m._grid_sums(X) for m in self.maps])
 
-    def grid_averages(
-        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def grid_averages(self, X: NDArray, rows: Ints, sizes: Ints) -> Ints:
         return np.concatenate([m.grid_averages(X, rows, sizes) for m in self.maps])
 
     def sensitivity(self, adjacency: str, *, averaged: bool = False) -> tuple[float, float]:
@@ -1145,7 +1130,7 @@ class HistogramMap(OneHotMap):
             return self.n_bins[j] - self.schema.missing(j)
         return len(set(self.cell_of_codes(j)[: len(self.schema.values(j))].tolist()))  # type: ignore[arg-type]
 
-    def cell_of_codes(self, j: int) -> NDArray[np.int64]:
+    def cell_of_codes(self, j: int) -> Ints:
         """Return the cell of each code of categorical column `j`, the code of missing last.
 
         Category ``schema.values(j)[code]`` is counted in cell ``cell_of_codes(j)[code]``. Without
@@ -1180,7 +1165,7 @@ class HistogramMap(OneHotMap):
             )
         return cls(schema, bins, groups)
 
-    def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:
+    def column_codes(self, X: NDArray, j: int) -> Ints:
         """Return the bin of each cell of column `j`; numbers outside the range are clipped."""
         if self.schema.values(j) is not None:
             codes = self.schema.read(X, j)
@@ -1192,7 +1177,7 @@ class HistogramMap(OneHotMap):
         bins = self._bins_of(np.where(absent, self.schema.bound(j)[0], values), j)  # type: ignore[index]
         return np.where(absent, self.n_present(j), bins)
 
-    def _bins_of(self, values: NDArray[np.float64], j: int) -> NDArray[np.int64]:
+    def _bins_of(self, values: NDArray[np.float64], j: int) -> Ints:
         if self._own_edges(j) is not None or self.schema.step(j) is not None:
             return _searched(self.edges(j), values)
         low, high = self.schema.bound(j) or (0.0, 1.0)
@@ -1200,10 +1185,10 @@ class HistogramMap(OneHotMap):
         # The ends themselves may be rounded past the last bin, so codes are clipped again.
         return np.clip(((values - low) * (n / (high - low))).astype(np.int64), 0, n - 1)
 
-    def codes(self, X: NDArray) -> NDArray[np.int64]:
+    def codes(self, X: NDArray) -> Ints:
         return np.column_stack(list(self.group_codes(X)))
 
-    def group_codes(self, X: NDArray) -> Iterator[NDArray[np.int64]]:
+    def group_codes(self, X: NDArray) -> Iterator[Ints]:
         # Columns are read once, however many histograms share them.
         by_column = {j: self.column_codes(X, j) for j in sorted(self.seen_columns())}
         for group in self.groups:
@@ -1286,7 +1271,7 @@ class HistogramMap(OneHotMap):
         return cls(schema, state["n_bins"], state["groups"], *own)
 
 
-def _searched(edges: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
+def _searched(edges: NDArray[np.float64], values: NDArray[np.float64]) -> Ints:
     """Return the bin of each value between edges, several times as fast as a search for each.
 
     Rounding keeps order: all edges in lower buckets are below a value, and all in higher ones above
@@ -1312,18 +1297,14 @@ def _own_bins(schema: TableSchema, j: int, own: Sequence[Any]) -> tuple[Any, ...
             # Its constructor knows what edges fit a range and a step.
             low, high = column.bounds or (None, None)
             return Numeric(low, high, step=column.spacing, edges=own).edges  # type: ignore
-        return _own_cells(column, own)
+        given = list(own) if np.iterable(own) else []
+        if len(given) != column.n_codes or not all(cell == 0 or is_count(cell) for cell in given):
+            raise ValueError(
+                f"list a cell (0, 1, ...) for each of its {column.n_codes} codes, got {told(own)}."
+            )
+        cells = tuple(map(int, given))
+        if len(set(cells)) != max(cells) + 1:
+            raise ValueError(f"number the cells from 0 on and use each, got {told(own)}.")
+        return cells
     except ValueError as error:
         raise ValueError(f"bins, column {schema.name(j)!r}: {error}") from None
-
-
-def _own_cells(column: Categorical, own: Sequence[Any]) -> tuple[int, ...]:
-    given = list(own) if np.iterable(own) else []
-    if len(given) != column.n_codes or not all(cell == 0 or is_count(cell) for cell in given):
-        raise ValueError(
-            f"list a cell (0, 1, ...) for each of its {column.n_codes} codes, got {told(own)}."
-        )
-    cells = tuple(map(int, given))
-    if len(set(cells)) != max(cells) + 1:
-        raise ValueError(f"number the cells from 0 on and use each, got {told(own)}.")
-    return cells

@@ -158,17 +158,13 @@ def _single_rows(X: Any) -> Iterator[Any]:
     if not isinstance(X, np.ndarray) or X.dtype.hasobject:
         yield from (rows_of(X, [i]) for i in range(X.shape[0]))
         return
-    row = _aligned(X[:1].shape, X.dtype)
+    size = X[:1].nbytes
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    row = memory[first : first + size].view(X.dtype).reshape(X[:1].shape)
     for i in range(len(X)):
         row[...] = X[i]
         yield row
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
-    size = int(np.prod(shape)) * dtype.itemsize
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    first = -memory.ctypes.data % _ALIGNMENT
-    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 def _is_by_entry(step: Any) -> bool:

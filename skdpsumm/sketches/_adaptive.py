@@ -290,6 +290,7 @@ class Steps:
         self.parts: list[Part] = []
         self.bins: dict[int, Any] = {}
         self.marginals: list[Marginal] = []
+        self.candidates: list[Group] = []
         # Each column has the number of the part of the table that counts join it to.
         self.joined = np.arange(design.schema.n_columns)
 
@@ -308,11 +309,11 @@ class Steps:
             self._find_bins(leaves, exact, share)
             first = exact(self.design.map(self.design.base, self.bins))
         self._count_base(first)
-        groups = self._candidates()
+        self.candidates = self._candidates()
         # Decided once: what the workload leaves over is then what the rounds were promised.
-        n_picks = n_picks_of(self.design, self.budget, self.n_rows, len(groups))
-        self._count_workload(exact, n_picks, len(groups))
-        self._count_rounds(exact, groups, n_picks)
+        n_picks = n_picks_of(self.design, self.budget, self.n_rows, len(self.candidates))
+        self._count_workload(exact, n_picks)
+        self._count_rounds(exact, n_picks)
         return self.parts
 
     def released(self, privacy: PrivacyGuarantee) -> PrivateSketch:
@@ -421,14 +422,14 @@ class Steps:
         parts = self.joined[list(group)]
         self.joined[np.isin(self.joined, parts)] = parts[0]
 
-    def _count_workload(self, exact: Exact, n_picks: int, n_candidates: int) -> None:
+    def _count_workload(self, exact: Exact, n_picks: int) -> None:
         """Count what was asked for, each group with the share of a chosen one."""
         wanted = self.design.workload
         if not wanted:
             return
         numeric = {j: self.bins[j] for j in self.design.searched}
         asked = self.design.map(wanted, numeric)
-        spare = self.budget.remaining - (FOR_CHOICES if n_picks < n_candidates else 0.0)
+        spare = self.budget.remaining - FOR_CHOICES * (n_picks < len(self.candidates))
         share = spare * len(wanted) / (len(wanted) + n_picks) if n_picks else spare
         self._take(self._count(asked, exact(asked), share))
 
@@ -444,7 +445,8 @@ class Steps:
         fits = (ordered <= MOST_CELLS_OF_GROUP) & (np.cumsum(ordered) <= _MOST_CANDIDATE_CELLS)
         return [open_[k] for k in sorted(order[fits].tolist())]
 
-    def _count_rounds(self, exact: Exact, groups: list[Group], n_picks: int) -> None:
+    def _count_rounds(self, exact: Exact, n_picks: int) -> None:
+        groups = self.candidates
         if not groups:  # the base is counted once more
             rest = self.budget.remaining
             if rest > 1e-6 and not self.budget.is_silent:
@@ -466,8 +468,8 @@ class Steps:
             now = math.ceil(left / (N_ROUNDS - k))
             model.fit(self.marginals, sweeps=10)
             share = (self.budget.remaining - each * (left + 1)) * now / left
-            scores = self._scores(model, groups, tables, now, share)
-            picked = self._pick(scores, groups, free, now, each)
+            scores = self._scores(model, tables, now, share)
+            picked = self._pick(scores, free, now, each)
             left -= len(picked)
             last = k == N_ROUNDS - 1 or left <= 0 or not free.any()
             chosen = self.design.map([groups[i] for i in picked], self.bins)
@@ -494,14 +496,10 @@ class Steps:
         return ordered
 
     def _scores(
-        self,
-        model: GraphicalModel,
-        groups: Sequence[Group],
-        tables: Sequence[Sums],
-        n_counted: int,
-        share: float,
+        self, model: GraphicalModel, tables: Sequence[Sums], n_counted: int, share: float
     ) -> NDArray[np.int64]:
         """Return how badly the model explains each group, beyond the noise that a count leaves."""
+        groups = self.candidates
         some = self.design.map(groups[:n_counted], self.bins)
         std = self.budget.std(share=share, **self.design.distances(some))
         rows = min(self.n_rows * GRID, float(_LARGEST_EXPECTED))
@@ -519,12 +517,7 @@ class Steps:
         return scores
 
     def _pick(
-        self,
-        scores: NDArray[np.int64],
-        groups: Sequence[Group],
-        free: NDArray[np.bool_],
-        n_wanted: int,
-        share: float,
+        self, scores: NDArray[np.int64], free: NDArray[np.bool_], n_wanted: int, share: float
     ) -> list[int]:
         """Choose groups among those that are free, no pair twice.
 
@@ -533,8 +526,8 @@ class Steps:
         to join would drown: the parts then stay apart, unless others are chosen that join them.
         """
         target, sensitivity = {self.design.target}, self.design.score_sensitivity
-        pairs = [frozenset(group) - target for group in groups]
-        columns = np.array([(*group, group[-1])[:3] for group in groups])
+        pairs = [frozenset(group) - target for group in self.candidates]
+        columns = np.array([(*group, group[-1])[:3] for group in self.candidates])
         open_, picked = free.copy(), list[int]()
         while len(picked) < n_wanted and open_.any():
             joins = open_ & (np.ptp(self.joined[columns], axis=1) > 0)
@@ -549,7 +542,7 @@ class Steps:
             picked.append(found)
             free[found] = False
             open_ &= [pair != pairs[found] for pair in pairs]
-            self._join(groups[found])
+            self._join(self.candidates[found])
         return picked
 
 

@@ -70,6 +70,8 @@ from scipy.special import wrightomega
 from .._computing import TINY, Floats, Kept
 from ._rounding import Group, Rounding
 
+Mask = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
@@ -137,17 +139,16 @@ class Residuals:
     def __init__(
         self, sizes: Sequence[int], marginals: Iterable[Marginal], like: Residuals | None = None
     ):
-        self.sizes, marginals = tuple(sizes), list(marginals)
-        self._counted = [(m.columns, m.coarse, m.std) for m in marginals]
+        self.sizes, self._marginals = tuple(sizes), list(marginals)
         self._of_cells: dict[Group, Floats] = {}
-        if like is not None and like._has_noise_of(self._counted):
+        if like is not None and like._noise() == self._noise():
             self._of_cells = like._of_cells
         self._variances: list[tuple[Group, Floats]] = []
         # The groups that tell of each set of columns, with their weights, and the sum of these.
         self._tellers: dict[Group, list[tuple[int, float]]] = {}
         self._precision: dict[Group, float] = {}
         sums: dict[Group, Floats] = {}
-        for k, marginal in enumerate(marginals):
+        for k, marginal in enumerate(self._marginals):
             group, counts, variance = marginal.ordered()
             self._variances.append((group, variance))
             # Counts without noise have a weight, and no sum of weights overflows.
@@ -163,13 +164,9 @@ class Residuals:
         self._residuals = {part: sums[part] / self._precision[part] for part in sums}
         self.n_rows = float(self._residuals.get((), 0.0))
 
-    def _has_noise_of(self, counted: list[tuple]) -> bool:
-        return len(counted) == len(self._counted) and all(
-            columns == others and coarse is other_coarse and std is other
-            for (columns, coarse, std), (others, other_coarse, other) in zip(
-                counted, self._counted, strict=True
-            )
-        )
+    def _noise(self) -> list[tuple[Group, int, int]]:
+        """Return what tells the noise of the marginals: objects that are there as long as they."""
+        return [(m.columns, id(m.coarse), id(m.std)) for m in self._marginals]
 
     def covers(self, group: Iterable[int]) -> bool:
         """Whether some marginal held all columns of a group."""
@@ -849,7 +846,7 @@ class Factor:
     slack: Floats
     summed: Callable[[Floats], Floats]
     spread: Callable[[Floats], Floats]
-    possible: NDArray[np.bool_] | None = None
+    possible: Mask | None = None
 
 
 class Overlap:
@@ -942,49 +939,6 @@ class Anderson:
         return True
 
 
-def rake(
-    codes: NDArray[np.int64],
-    sizes: Sequence[int],
-    targets: Iterable[Target],
-    alpha: float,
-    weights: Floats,
-    *,
-    sweeps: int = 20,
-) -> Floats:
-    """Return weights of rows that match targets within their noise, nearest to those given.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n, d)
-        Cells of the rows. A row for each cell of a table, say, or rows drawn from a model.
-    sizes : sequence of int
-        Number of cells of each of the d columns.
-    targets : iterable of Target
-    alpha : float
-        How much nearness counts.
-    weights : ndarray of shape (n,)
-    sweeps : int, default=20
-        The largest number of rounds over all targets.
-
-    Returns
-    -------
-    weights : ndarray of shape (n,)
-        They sum to one.
-    """
-    weights = weights / weights.sum()
-    factors = [_of_rows(codes, sizes, weights, target, alpha) for target in targets]
-    potentials = {factor.target.key: np.zeros(factor.slack.shape) for factor in factors}
-    shared = overlaps(factors)
-    for _ in range(sweeps):
-        moved, worst = fit_factors(factors, weights, potentials)
-        weights *= moved
-        for overlap in shared:
-            overlap.share_out(potentials)
-        if worst < MISSED_NOISE:
-            break
-    return weights
-
-
 def _of_rows(
     codes: NDArray[np.int64], sizes: Sequence[int], weights: Floats, target: Target, alpha: float
 ) -> Factor:
@@ -1027,7 +981,7 @@ def fit_factors(
     for factor in factors:
         target, possible = factor.target, factor.possible
         old, now = potentials[target.key], factor.summed(shares * moved)
-        new, log_total = solve_block(now, target.share, factor.slack, old, possible)
+        new, log_total = solve_block(now, old, factor)
         missed = (target.share - factor.slack * old - now) / target.noise
         missed = missed if possible is None else missed[possible]
         worst = max(worst, math.sqrt(float(np.mean(missed**2))))
@@ -1039,16 +993,10 @@ def fit_factors(
     return moved, worst
 
 
-def solve_block(
-    now: Floats,
-    share: Floats,
-    slack: Floats,
-    old: Floats,
-    possible: NDArray[np.bool_] | None = None,
-) -> tuple[Floats, float]:
+def solve_block(now: Floats, old: Floats, factor: Factor) -> tuple[Floats, float]:
     """Return the potential that solves ``m + slack theta = share`` with ``sum m = 1``, exactly.
 
-    With `now` the model's marginal, ``m = now exp(theta - old - z)``; hence
+    With `now` the model's marginal and `old` the potential, ``m = now exp(theta - old - z)``; hence
     ``m = slack omega(log(now / slack) + share / slack - old - z)`` with Wright's omega.
 
     Returns
@@ -1056,6 +1004,7 @@ def solve_block(
     theta : ndarray
     z : float
     """
+    share, slack, possible = factor.target.share, factor.slack, factor.possible
     offset = np.log(np.maximum(now, TINY) / slack) + (share / slack - old)
     if possible is not None:
         offset = np.where(possible, offset, -np.inf)
@@ -1100,8 +1049,6 @@ class GraphicalModel:
     ----------
     sizes : sequence of int
         Number of cells of each column.
-    most_cells : int, default=2**20
-        Of the tree. Groups that would make it larger are left out of it (`left_out`).
     zeros : sequence of (group, ndarray of bool), default=()
         Public: True in cells of the group in which rows can be, False in those where none can.
         The tree holds these groups first, those that fit in half of its cells.
@@ -1116,19 +1063,13 @@ class GraphicalModel:
     counted : list of Marginal
         What was fitted.
     left_out : list of tuple of int
-        Groups that the tree does not hold, increasing columns.
+        Groups that the tree does not hold, for they would make it too large; increasing columns.
     """
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        *,
-        most_cells: int = MOST_CELLS_OF_TREE,
-        zeros: Sequence[tuple[Group, NDArray[np.bool_]]] = (),
-    ):
+    def __init__(self, sizes: Sequence[int], *, zeros: Sequence[tuple[Group, Mask]] = ()):
         self.sizes = tuple(int(size) for size in sizes)
-        fitting = set(within(self.sizes, [group for group, _ in zeros], most_cells // 2))
-        self.most_cells, self.zeros = most_cells, tuple(z for z in zeros if z[0] in fitting)
+        fitting = set(within(self.sizes, [group for group, _ in zeros], MOST_CELLS_OF_TREE // 2))
+        self.zeros = tuple(zero for zero in zeros if zero[0] in fitting)
         self._potentials: dict[Key, Floats] = {}
         self._tables = Kept(_MOST_KEPT)  # that were asked for
         self._held: tuple[Group, ...] | None = None
@@ -1149,7 +1090,8 @@ class GraphicalModel:
         self
         """
         groups = list(dict.fromkeys(tuple(sorted(m.columns)) for m in marginals))
-        held = tuple(within(self.sizes, groups, self.most_cells, held=[g for g, _ in self.zeros]))
+        first = [group for group, _ in self.zeros]
+        held = tuple(within(self.sizes, groups, MOST_CELLS_OF_TREE, held=first))
         if held != self._held:
             self.tree, self._held, self._told = JunctionTree(self.sizes, held), held, None
         return self._fit(marginals, sweeps)
@@ -1343,13 +1285,11 @@ class GraphicalModel:
         if not any(set(other) <= set(group) for other in self.left_out):
             return table
         told = [target for target in self.targets if set(target.group) <= set(group)]
-        outside = [target for target in told if target.group in self.left_out]
         cells = np.zeros((table.size, len(self.sizes)), np.int64)
         cells[:, list(group)] = np.indices(table.shape).reshape(len(group), -1).T
         # Nowhere zero, so that counts can say that there is somebody after all.
         prior = np.maximum(table.ravel(), 1e-12) * self.possible(group).ravel()
-        alpha = self.alpha * self._trust(outside)
-        return rake(cells, self.sizes, told, alpha, prior).reshape(table.shape)
+        return self._raked(cells, told, prior).reshape(table.shape)
 
     def _trust(self, outside: Sequence[Target]) -> float:
         """Return how much the tree counts beside targets that it does not hold.
@@ -1365,7 +1305,7 @@ class GraphicalModel:
         excess = float(np.mean(np.concatenate([m.ravel() ** 2 for m in missed]))) - 1
         return 10.0 / max(excess, 1 / 8) ** (1 / 3)
 
-    def possible(self, group: Sequence[int]) -> NDArray[np.bool_]:
+    def possible(self, group: Sequence[int]) -> Mask:
         """Return where public zeros of all groups let rows be."""
         if not self.zeros:
             return np.ones([self.sizes[a] for a in group], bool)
@@ -1389,11 +1329,28 @@ class GraphicalModel:
         weights : ndarray of shape (n,)
             They sum to one.
         """
-        outside = [target for target in self.targets if target.group in self.left_out]
-        equal = np.ones(len(codes))
+        return self._raked(codes, self.targets, np.ones(len(codes)))
+
+    def _raked(
+        self, codes: NDArray[np.int64], targets: Sequence[Target], weights: Floats
+    ) -> Floats:
+        """Return weights of rows that match targets within their noise, nearest to those given."""
+        weights = weights / weights.sum()
+        outside = [target for target in targets if target.group in self.left_out]
         if not outside or not len(codes):
-            return equal / equal.sum()
-        return rake(codes, self.sizes, self.targets, self.alpha * self._trust(outside), equal)
+            return weights
+        alpha = self.alpha * self._trust(outside)
+        factors = [_of_rows(codes, self.sizes, weights, target, alpha) for target in targets]
+        potentials = {factor.target.key: np.zeros(factor.slack.shape) for factor in factors}
+        shared = overlaps(factors)
+        for _ in range(20):
+            moved, worst = fit_factors(factors, weights, potentials)
+            weights *= moved
+            for overlap in shared:
+                overlap.share_out(potentials)
+            if worst < MISSED_NOISE:
+                break
+        return weights
 
     def rounded(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return codes of rows whose counts are those of `table`, of all that was counted."""
