@@ -335,7 +335,7 @@ def charge(ledger: Any, privacy: PrivacyGuarantee, label: str) -> None:
 
     Parameters
     ----------
-    ledger : PrivacyLedger, LedgerDataset or None
+    ledger : PrivacyLedger or None
         None charges nothing.
     privacy : PrivacyGuarantee
     label : str

@@ -339,7 +339,8 @@ class PrivacyLedger:
 
         Returns
         -------
-        LedgerDataset
+        PrivacyLedger
+            As this data set sees it: releases are charged to the data set, under the cap of all.
         """
         _check_text("name", name)
         if partition is not None:

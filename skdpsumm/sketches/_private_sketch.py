@@ -675,7 +675,7 @@ def claim_for(
 
     Parameters
     ----------
-    ledger : PrivacyLedger, LedgerDataset or None
+    ledger : PrivacyLedger or None
     privacy : PrivacyGuarantee
         What the release promises.
     when_replaced : callable
