@@ -378,13 +378,6 @@ class Estimate(NDArrayOperatorsMixin):
         ends = np.where(np.isnan(self._value)[..., None], possible, np.stack([low, high], axis=-1))
         return np.clip(ends, possible[..., :1], possible[..., 1:])
 
-    def _part_of_possible(self, width: Floats) -> Floats:
-        """Return how much of what is possible is as wide, 0 where that is unlimited."""
-        least, largest = (end.ravel() for end in self._possible)
-        known = np.isfinite(least) & np.isfinite(largest) & (least < largest)
-        share = np.divide(width, largest - least, out=np.zeros(len(width)), where=known)
-        return np.where(known & np.isnan(share), 1.0, share)
-
     def to_frame(
         self, level: float | None = None, *, covers: str = "table", same_rows: bool | None = None
     ) -> Any:
@@ -787,7 +780,9 @@ def warn_of_the_wide(
     """
     spread = np.broadcast_to(spread, found.shape).ravel()
     width = np.diff(found._interval(0.95, "table"), axis=-1).ravel()
-    is_open, is_spread = found._part_of_possible(width) > 0.5, width > spread
+    possible = np.ravel(found._possible[1] - found._possible[0])
+    is_open = (possible > 0) & np.isfinite(possible) & ~(width <= possible / 2)  # NaN is open
+    is_spread = width > spread
     wide = np.flatnonzero(is_open | is_spread)
     if len(wide):
         names = _entries(found)
