@@ -790,7 +790,7 @@ def warn_of_the_wide(
         limit = "half of what is possible"
         limit += ", or than two standard deviations of the column" * bool(is_spread.any())
         message = (
-            f"Do not rely on {some_of(about, str)}: an interval is wider than {limit}. When you "
+            f"Do not rely on {some_of(about, str, 3)}: an interval is wider than {limit}. When you "
             "sketch again, use a larger epsilon or fewer columns, count columns together that you "
             "ask together (`workload` or `marginals`), and give `step` or `edges` in the schema."
         )
