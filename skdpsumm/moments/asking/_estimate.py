@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -467,11 +466,16 @@ class Estimate(NDArrayOperatorsMixin):
         return len(self._value)
 
     def __getitem__(self, key: Any) -> Estimate:
-        key, found = self._places(key), copy(self)
-        found._ask, found._tables = lambda covers: self._asked(covers)[:, *key], {}
-        found._value = np.asarray(self._value[key])
-        found._possible = tuple(np.asarray(end[key]) for end in self._possible)
-        found.labels, found.units, found.axes, found.frame = (), (), (), None
+        key = self._places(key)
+        found = Estimate(
+            lambda covers: self._asked(covers)[:, *key],
+            value=self._value[key],
+            possible=(self._possible[0][key], self._possible[1][key]),
+            step=self.step,
+            refused=self._refused,
+            dates=self.dates,
+        )
+        found._releases = self._releases
         return found
 
     def __iter__(self):
