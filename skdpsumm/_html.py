@@ -27,9 +27,9 @@ def more_of(shown: Sized, most: int) -> list[str]:
     return [f"... {len(shown) - most:,} more"] if len(shown) > most else []
 
 
-def some_of(shown: Sequence[Any], told: Callable[[Any], str] = repr) -> str:
-    """Return the first ten of some things as a message lists them, and how many more there are."""
-    return ", ".join([*map(told, shown[:10]), *more_of(shown, 10)])
+def some_of(shown: Sequence[Any], told: Callable[[Any], str] = repr, most: int = 10) -> str:
+    """Return the first of some things as a message lists them, and how many more there are."""
+    return ", ".join([*map(told, shown[:most]), *more_of(shown, most)])
 
 
 def check_axes(ax: Any, caller: str) -> None:

@@ -325,3 +325,4 @@ def test_rows_that_are_drawn_hold_dates(model):
     polars = M2MEstimator(SCHEMA, random_state=0).fit(frame)
     assert polars.sample(9, random_state=0)["day"].dtype == pl.Date
     assert polars.mean("day", by="sex").value["value"].dtype == pl.Date
+    assert polars.describe()["mean"].dtype == pl.Utf8  # numbers beside dates are words

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -378,13 +377,6 @@ class Estimate(NDArrayOperatorsMixin):
         ends = np.where(np.isnan(self._value)[..., None], possible, np.stack([low, high], axis=-1))
         return np.clip(ends, possible[..., :1], possible[..., 1:])
 
-    def _part_of_possible(self, width: Floats) -> Floats:
-        """Return how much of what is possible is as wide, 0 where that is unlimited."""
-        least, largest = (end.ravel() for end in self._possible)
-        known = np.isfinite(least) & np.isfinite(largest) & (least < largest)
-        share = np.divide(width, largest - least, out=np.zeros(len(width)), where=known)
-        return np.where(known & np.isnan(share), 1.0, share)
-
     def to_frame(
         self, level: float | None = None, *, covers: str = "table", same_rows: bool | None = None
     ) -> Any:
@@ -474,11 +466,16 @@ class Estimate(NDArrayOperatorsMixin):
         return len(self._value)
 
     def __getitem__(self, key: Any) -> Estimate:
-        key, found = self._places(key), copy(self)
-        found._ask, found._tables = lambda covers: self._asked(covers)[:, *key], {}
-        found._value = np.asarray(self._value[key])
-        found._possible = tuple(np.asarray(end[key]) for end in self._possible)
-        found.labels, found.units, found.axes, found.frame = (), (), (), None
+        key = self._places(key)
+        found = Estimate(
+            lambda covers: self._asked(covers)[:, *key],
+            value=self._value[key],
+            possible=(self._possible[0][key], self._possible[1][key]),
+            step=self.step,
+            refused=self._refused,
+            dates=self.dates,
+        )
+        found._releases = self._releases
         return found
 
     def __iter__(self):
@@ -787,7 +784,9 @@ def warn_of_the_wide(
     """
     spread = np.broadcast_to(spread, found.shape).ravel()
     width = np.diff(found._interval(0.95, "table"), axis=-1).ravel()
-    is_open, is_spread = found._part_of_possible(width) > 0.5, width > spread
+    possible = np.ravel(found._possible[1] - found._possible[0])
+    is_open = (possible > 0) & np.isfinite(possible) & ~(width <= possible / 2)  # NaN is open
+    is_spread = width > spread
     wide = np.flatnonzero(is_open | is_spread)
     if len(wide):
         names = _entries(found)
@@ -795,7 +794,7 @@ def warn_of_the_wide(
         limit = "half of what is possible"
         limit += ", or than two standard deviations of the column" * bool(is_spread.any())
         message = (
-            f"Do not rely on {some_of(about, str)}: an interval is wider than {limit}. When you "
+            f"Do not rely on {some_of(about, str, 3)}: an interval is wider than {limit}. When you "
             "sketch again, use a larger epsilon or fewer columns, count columns together that you "
             "ask together (`workload` or `marginals`), and give `step` or `edges` in the schema."
         )

@@ -866,7 +866,7 @@ class StatisticsMixin:
             # Entries are moved to the middle of the tables one by one: their sum is the model's.
             own, shares, summed = ask("model")[0], np.asarray(answer), over or None
             of_model, of_shares = (one.sum(axis=summed, keepdims=True) for one in (own, shares))
-            answer._value = shares * ratio(of_model, of_shares, 1.0, 1.0)
+            answer._value = np.minimum(shares * ratio(of_model, of_shares, 1.0, 1.0), 1.0)
         return answer
 
     def statistic(self, function: Callable[[Any, Floats], ArrayLike], columns: Any) -> Estimate:
