@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,54 +47,6 @@ from .._numbers import (
     Floats,
     Group,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Shape:
-    """How the rows of each cell are spread over its atoms, and how sure that is.
-
-    Atoms of a cell are taken in their order; a node divides some that follow one another.
-
-    Parameters
-    ----------
-    cell_of_atom : ndarray of int, shape (n_atoms,)
-    shares : ndarray of shape (n_atoms,)
-        Of each atom in its cell.
-    start, middle, end : ndarray of int, shape (n_nodes,)
-        Places of the atoms of each node, in the order of cells.
-    std : ndarray of shape (n_nodes,)
-        Standard deviation of the share of the cell's rows that is on the left of a node.
-    of_count : ndarray of shape (n_atoms,)
-        Of categories that were counted together, the variance that the own count leaves of a share.
-    """
-
-    cell_of_atom: Codes
-    shares: Floats
-    start: Codes
-    middle: Codes
-    end: Codes
-    std: Floats
-    of_count: Floats
-
-    @cached_property
-    def by_cell(self) -> Codes:
-        """The atoms in the order of their cells."""
-        return np.argsort(self.cell_of_atom, kind="stable")
-
-    @cached_property
-    def firsts(self) -> Codes:
-        """Where in that order each cell begins, and where the last one ends."""
-        return np.searchsorted(self.cell_of_atom[self.by_cell], np.arange(self.n_cells + 1))
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells, that of missing values included."""
-        return int(self.cell_of_atom.max()) + 1
-
-    @property
-    def n_atoms(self) -> int:
-        """Number of atoms."""
-        return len(self.cell_of_atom)
 
 
 def _summed(values: Floats) -> Floats:
@@ -130,28 +82,13 @@ def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> t
     return np.append(starts, edges[-1]), piece
 
 
-class Expected(NamedTuple):
-    """What may be expected of where in the cells of a column rows lie, before fine counts.
-
-    Parameters
-    ----------
-    masses : ndarray of shape (n_atoms,)
-        In any unit.
-    places : ndarray of shape (n_cells,)
-        Of how many rows of each cell a place is known, as it were.
-    isolated : ndarray of bool, shape (n_cells,)
-        Cells of which neighbours tell nothing.
-    """
-
-    masses: Floats
-    places: Floats
-    isolated: NDArray[np.bool_]
-
-
 def expected_masses(
     edges: Floats, pieces: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats
-) -> Expected:
-    """Return the mass of each atom that may be expected, and how sure that is.
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return the mass of each atom that may be expected, before fine counts, in any unit.
+
+    The rows of each cell of which a place is known, as it were, come second; and then of which
+    cells neighbours tell nothing.
 
     Densities of neighbouring cells tell it, as far as a cell has neighbours. A cell with most of
     the rows has none: it is the column. What is then expected goes by the pieces and not by widths,
@@ -172,7 +109,7 @@ def expected_masses(
     ranks = np.interp(edges, pieces, np.arange(len(pieces)))
     by_rank = _by_densities(ranks, cell_of_atom, masses)
     expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
-    return Expected(expected, PSEUDO_ROWS**known, part >= UNTOLD_SHARE)
+    return expected, PSEUDO_ROWS**known, part >= UNTOLD_SHARE
 
 
 def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
@@ -281,108 +218,65 @@ def _falling(log_ratio: float) -> float:
     return brentq(lambda t: np.expm1(t) / t - ratio, -2 * steepest, -1e-9)
 
 
-class Counts(NamedTuple):
-    """Noisy counts of pieces, of the finest histogram of a column, in the order of their cells.
-
-    Parameters
-    ----------
-    counts, variance : ndarray of shape (n_pieces,)
-    """
-
-    counts: Floats
-    variance: Floats
-
-
-def fitted_shape(
-    cell_of_atom: Codes,
-    piece_of_atom: Codes,
-    expected: Expected,
-    masses: Floats,
-    counted: Counts | None,
-    blind: NDArray[np.bool_],
-    ends_of_range: NDArray[np.bool_],
-    is_categorical: bool,
-) -> Shape:
-    """Return the shape of all cells of a column.
-
-    Parameters
-    ----------
-    cell_of_atom, piece_of_atom : ndarray of int, shape (n_atoms,)
-    expected : Expected
-    masses : ndarray of shape (n_cells,)
-        Rows of each cell.
-    counted : Counts or None
-        Of the pieces, in the order of the atoms by cell; None where nobody divided cells.
-    blind : ndarray of bool, shape (n_cells,)
-        Cells whose rows may be anywhere. Fine counts tell nothing of them, nor is there a variance.
-    ends_of_range : ndarray of bool, shape (n_atoms,)
-        Narrow atoms at an end of the range.
-    is_categorical : bool
-        Whether atoms are categories, of which none tells of another.
-    """
-    order = np.argsort(cell_of_atom, kind="stable")
-    pieces, cells = piece_of_atom[order], cell_of_atom[order]
-    pieces = np.cumsum(np.diff(pieces, prepend=pieces[:1]) != 0)  # in the order of cells
-    counts, variance = np.zeros((2, pieces[-1] + 1)) if counted is None else counted
-    tree = _Tree(expected.masses[order], pieces, Counts(counts, variance), ends_of_range[order])
-    rows = np.where(blind | (counted is None), 0.0, np.maximum(masses, 0.0))
-    firsts = np.searchsorted(cells, np.arange(len(masses) + 1))
-    in_order, (start, middle, end, std) = tree.split(firsts, rows, expected.places)
-    shares, of_count = np.empty(len(order)), np.zeros(len(order))
-    shares[order] = in_order
-    if is_categorical:
-        found = np.minimum(variance[pieces] / np.maximum(masses[cells], 1.0) ** 2, 0.25)
-        of_count[order] = np.where(np.bincount(cells)[cells] > 1, found, 0.0)
-    std = np.where(blind[cells[start]], 0.0, std)
-    by_cell = np.lexsort([start, -end, cells[start]])  # the largest first, then those on its right
-    start, middle, end, std = (one[by_cell] for one in (start, middle, end, std))
-    return Shape(cell_of_atom, shares, start, middle, end, std, of_count)
-
-
 class _Tree:
     """Divides the rows of cells among their atoms, all nodes of a depth at once.
 
     Atoms are in the order of cells. What is expected and what was counted are kept as sums from the
     first atom, or piece, on.
+
+    Parameters
+    ----------
+    cell, piece : ndarray of int, shape (n_atoms,)
+    expected : ndarray of shape (n_atoms,)
+        In any unit.
+    counted : pair of ndarray, shape (n_pieces,)
+        Noisy counts and their variances.
+    at_end : ndarray of bool, shape (n_atoms,)
+        Narrow atoms at an end of the range.
     """
 
-    def __init__(self, expected: Floats, pieces: Codes, counted: Counts, at_end: NDArray[np.bool_]):
-        self._expected, self._pieces = _summed(expected), pieces
-        self._counted, self._ends_of_range = [_summed(one) for one in counted], at_end
+    def __init__(
+        self,
+        cell: Codes,
+        piece: Codes,
+        expected: Floats,
+        counted: Counts,
+        at_end: NDArray[np.bool_],
+    ):
+        self._order = np.argsort(cell, kind="stable")
+        self._cells, pieces = cell[self._order], piece[self._order]
+        is_first = np.diff(pieces, prepend=-1) != 0
+        self._pieces = np.cumsum(is_first) - 1
+        self._counted = [_summed(one[pieces[is_first]]) for one in counted]
+        self._expected, self._ends_of_range = _summed(expected[self._order]), at_end[self._order]
 
-    def split(
-        self, firsts: Codes, rows: Floats, places: Floats
-    ) -> tuple[Floats, tuple[NDArray, ...]]:
-        """Return the share of each atom in its cell, and all nodes.
+    def split(self, rows: Floats, places: Floats) -> tuple[Floats, Nodes]:
+        """Return the share of each atom in its cell, and all nodes as `ColumnCells` has them.
 
         Parameters
         ----------
-        firsts : ndarray of int, shape (n_cells + 1,)
-            Where each cell begins, and where the last one ends.
         rows : ndarray of shape (n_cells,)
             Of which counts tell; 0 where they do not.
         places : ndarray of shape (n_cells,)
-            As in `Expected`.
-
-        Returns
-        -------
-        shares : ndarray of shape (n_atoms,)
-        nodes : tuple of ndarray
-            Starts, middles and ends of the nodes, and standard deviations of shares on the left.
+            Of how many rows a place in each cell is known, as it were.
         """
-        shares, nodes = np.empty(len(self._pieces)), []
+        firsts = np.searchsorted(self._cells, np.arange(len(rows) + 1))
+        shares, found = np.empty(len(self._pieces)), []
         todo: tuple[NDArray, ...] = firsts[:-1], firsts[1:], np.ones(len(rows)), rows, places
         while len(todo[0]):
             start, end, share = todo[:3]
             is_atom = end - start == 1
-            shares[start[is_atom]] = share[is_atom]
+            shares[self._order[start[is_atom]]] = share[is_atom]
             start, end, share, rows, places = (one[~is_atom] for one in todo)
             middle = self._middle(start, end)
             left, std = self._left(start, middle, end, share, rows, places)
-            nodes.append((start, middle, end, std))
+            found.append((start, middle, end, std))
             halves = (start, middle, left, rows, places), (middle, end, share - left, rows, places)
             todo = tuple(map(np.concatenate, zip(*halves, strict=True)))
-        return shares, tuple(map(np.concatenate, zip(*nodes, strict=True)))
+        start, middle, end, std = map(np.concatenate, zip(*found, strict=True))
+        # The largest of a cell comes first, then those on its right.
+        order = np.lexsort([start, -end, self._cells[start]])
+        return shares, (start[order], middle[order], end[order], std[order])
 
     def _middle(self, start: Codes, end: Codes) -> Codes:
         """Return where to divide: between two pieces, as long as there are several.
@@ -454,6 +348,11 @@ def _brought_together(
     return mean, np.sqrt(np.where(at_end, squares[-1], (weights * squares).sum(axis=0)))
 
 
+# Noisy counts and their variances; and the nodes of a tree (`ColumnCells`).
+Counts = tuple[Floats, Floats]
+Nodes = tuple[Codes, Codes, Codes, Floats]
+
+
 @dataclass(frozen=True, eq=False)
 class Counted:
     """A group as a histogram of the sketch counted it."""
@@ -496,8 +395,10 @@ def counted_groups(sketch: PrivateSketch) -> list[Counted]:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnCells(Shape):
-    """How one column is divided, and how its rows are spread.
+class ColumnCells:
+    """How one column is divided, how the rows of each cell are spread, and how sure that is.
+
+    Atoms of a cell are taken in their order; a node divides some that follow one another.
 
     Parameters
     ----------
@@ -506,20 +407,54 @@ class ColumnCells(Shape):
     edges : ndarray or None
         Of the atoms of a numeric column, half a step beside its values where it has a step. None
         for categories, of which each is an atom. Missing values are the last atom of either.
-    piece_of_atom : ndarray of int, shape (n_atoms,)
-        What histograms did not divide is one piece.
     points : ndarray of shape (n_present,)
         The number at which all rows of an atom are, NaN where they lie between its edges.
+    cell_of_atom : ndarray of int, shape (n_atoms,)
+    piece_of_atom : ndarray of int, shape (n_atoms,)
+        What histograms did not divide is one piece.
     blind : ndarray of bool, shape (n_cells,)
-        Cells, of one piece each, of which nothing tells where in them rows lie.
+        Cells, of one piece each, of which nothing tells where in them rows lie: they may be
+        anywhere.
+    shares : ndarray of shape (n_atoms,)
+        Of each atom in its cell.
+    of_count : ndarray of shape (n_atoms,)
+        Of categories that were counted together, the variance that the own count leaves of a share.
+    nodes : tuple of four ndarrays of shape (n_nodes,)
+        Where among the atoms in the order of cells each node starts, is divided and ends; and the
+        standard deviation of the share of the cell's rows that is on its left. Of blind cells it
+        means nothing.
     """
 
     schema: TableSchema
     column: int
     edges: Floats | None
-    piece_of_atom: Codes
     points: Floats
+    cell_of_atom: Codes
+    piece_of_atom: Codes
     blind: NDArray[np.bool_]
+    shares: Floats
+    of_count: Floats
+    nodes: Nodes
+
+    @cached_property
+    def by_cell(self) -> Codes:
+        """The atoms in the order of their cells."""
+        return np.argsort(self.cell_of_atom, kind="stable")
+
+    @cached_property
+    def firsts(self) -> Codes:
+        """Where in that order each cell begins, and where the last one ends."""
+        return np.searchsorted(self.cell_of_atom[self.by_cell], np.arange(self.n_cells + 1))
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, that of missing values included."""
+        return len(self.blind)
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return len(self.cell_of_atom)
 
     @property
     def n_present(self) -> int:
@@ -635,35 +570,36 @@ def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> Colu
     masses, noise = _masses(own, divisions, cells, j)
     piece, points, at_end = np.arange(n), np.full(n, np.nan), np.zeros(n, np.bool_)
     # No category tells of another, and one row of each cell is known.
-    sizes, one_row, isolated = np.ones(n), np.ones(len(masses)), np.zeros(len(masses), np.bool_)
-    expected = Expected(sizes, one_row, isolated)
+    sizes = expected = np.ones(n)
+    places, isolated = np.ones(len(masses)), np.zeros(len(masses), np.bool_)
     if edges is not None:
         pieces, known = edges, _points([group.part for group in own], j, edges)
         edges, piece = subdivided(edges, step, ~np.isnan(known))
         points, sizes = known[piece], np.append(np.diff(pieces), sizes)[:n]
-        expected = expected_masses(edges, pieces, cells[piece], masses, noise)
+        expected, places, isolated = expected_masses(edges, pieces, cells[piece], masses, noise)
         at_end = np.zeros(len(piece) + column.missing, np.bool_)
         # A bin of one value of a column with a step stands for a number, too.
         is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * (step or 0.0))
         at_end[[0, len(piece) - 1]] = is_point[[0, -1]]
         if column.missing:
-            piece = np.append(piece, n - 1)
-            expected = expected._replace(masses=np.append(expected.masses, 1.0))
+            piece, expected = np.append(piece, n - 1), np.append(expected, 1.0)
     counted = _finest(own, divisions, cells, sizes, j)
-    blind = expected.isolated & _told_nothing(cells, counted, masses)
-    cell, is_categorical = cells[piece], edges is None
-    shape = fitted_shape(
-        cell, piece, expected, masses, counted, blind, at_end, is_categorical=is_categorical
-    )
+    counts, variance = np.zeros((2, len(cells))) if counted is None else counted
+    # Two halves of this variance tell the share of one of them with a quarter of it: noise hides
+    # whether a half has none of the rows or all of them.
+    hidden = np.inf if counted is None else np.sqrt(np.bincount(cells, variance))
+    masses, cell = np.maximum(masses, 0.0), cells[piece]
+    blind = isolated & (hidden >= masses)
+    rows = np.where(blind | (counted is None), 0.0, masses)
+    shares, nodes = _Tree(cell, piece, expected, (counts, variance), at_end).split(rows, places)
+    of_count = np.zeros(len(piece))
+    if edges is None:
+        several = np.bincount(cells)[cells] > 1
+        found = variance / np.maximum(masses[cells], 1.0) ** 2
+        of_count = np.where(several, np.minimum(found, 0.25), 0.0)
     joined = _joined(piece, cell, blind)
     return ColumnCells(
-        **vars(shape),
-        schema=schema,
-        column=j,
-        edges=edges,
-        piece_of_atom=joined,
-        points=points,
-        blind=blind,
+        schema, j, edges, points, cell, joined, blind, shares=shares, of_count=of_count, nodes=nodes
     )
 
 
@@ -722,15 +658,6 @@ def _points(parts: Sequence[HistogramMap], j: int, edges: Floats) -> Floats:
     return found
 
 
-def _told_nothing(cells: Codes, counted: Counts | None, masses: Floats) -> NDArray[np.bool_]:
-    """Return of which cells noise hides whether a half has none of the rows or all of them."""
-    if counted is None:
-        return np.ones(len(masses), np.bool_)
-    variance = np.bincount(np.sort(cells), counted.variance)
-    # Two halves of this variance tell the share of one of them with a quarter of it.
-    return np.sqrt(variance) / 2 >= np.maximum(masses, 0.0) / 2
-
-
 def _joined(piece: Codes, cell: Codes, blind: NDArray[np.bool_]) -> Codes:
     """Return the piece of each atom, where each blind cell is one."""
     first = np.searchsorted(piece, piece[np.unique(cell, return_index=True)[1]])
@@ -761,8 +688,7 @@ def _finest(
 ) -> Counts | None:
     """Return the counts of pieces of the histogram with the most bins, None if none divides cells.
 
-    In the order of pieces by their cells. A bin may be cut by a cell's edge: its rows are spread by
-    the sizes of the pieces.
+    A bin may be cut by a cell's edge: its rows are spread by the sizes of the pieces.
     """
     finer = [k for k, d in enumerate(divisions) if d.max() > cells.max()]
     if not finer:
@@ -771,8 +697,7 @@ def _finest(
     division, (counts, variance) = divisions[best], own[best].margin(j)
     of_bin = np.bincount(_image(division, division, len(counts)), counts, len(counts))
     part = sizes / np.bincount(division, sizes)[division]
-    order = np.argsort(cells, kind="stable")
-    return Counts((of_bin[division] * part)[order], (variance * part**2)[order])
+    return of_bin[division] * part, variance * part**2
 
 
 def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:

@@ -183,9 +183,7 @@ class Places:
             return found
         found[1:] = 1.0
         left = self._left(shares, cell)
-        for k, (start, middle, end) in enumerate(
-            zip(shape.start, shape.middle, shape.end, strict=True)
-        ):
+        for k, (start, middle, end) in enumerate(zip(*shape.nodes[:3], strict=True)):
             found[1:, start:middle] *= left[:, k, None]
             found[1:, middle:end] *= 1 - left[:, k, None]
         if self.column.edges is None and shape.of_count.any():
@@ -218,23 +216,21 @@ class Places:
 
     def _left(self, shares: Floats, cell: Codes) -> Floats:
         """Return the part of each node that is on its left, shape (n_tables, n_nodes)."""
-        shape, rng = self.column, self._stream("nodes")
+        (start, middle, end, std), rng = self.column.nodes, self._stream("nodes")
         mass = np.concatenate([[0.0], np.cumsum(shares)])
-        whole = mass[shape.end] - mass[shape.start]
+        whole = mass[end] - mass[start]
         known = whole > 1e-9
-        part = np.where(
-            known, (mass[shape.middle] - mass[shape.start]) / np.maximum(whole, TINY), 0.5
-        )
+        part = np.where(known, (mass[middle] - mass[start]) / np.maximum(whole, TINY), 0.5)
         # An unknown half may have any share, as likely as another: its variance is 1 / 12.
-        unknown = ~known | self.column.blind[cell[shape.start]]
-        std = np.where(unknown, np.sqrt(1 / 12), shape.std / np.maximum(whole, TINY))
+        unknown = ~known | self.column.blind[cell[start]]
+        std = np.where(unknown, np.sqrt(1 / 12), std / np.maximum(whole, TINY))
         std = np.maximum(std, 1e-4)
         inner = np.clip(part, 1e-6, 1 - 1e-6)  # a Beta has no share of nothing
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
         a, b = inner * rows, (1 - inner) * rows
         found = rng.beta(a, b, (self._n_tables, len(part)))
-        top = np.flatnonzero(np.diff(cell[shape.start], prepend=-1))
-        outwards = np.where(cell[shape.start[top]] < np.median(cell), -1.0, 1.0)
+        top = np.flatnonzero(np.diff(cell[start], prepend=-1))
+        outwards = np.where(cell[start[top]] < np.median(cell), -1.0, 1.0)
         alike, out = STD_OF_SHARED_SHIFT * rng.standard_normal((2, self._n_tables, 1))
         z = rng.standard_normal((self._n_tables, len(top))) + alike + out * outwards
         found[:, top] = betaincinv(a[top], b[top], ndtr(z))
