@@ -250,7 +250,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self.sketch_, self.privacy_ = sketch, sketch.privacy
         self._set_target(columns, target)
         self._table, self._target = columns, target
-        self._seed = int(rng.randint(np.iinfo(np.int32).max))
         graphical = self._is_graphical(sketch.feature_map)
         draw = self._drawn_rows if graphical else self._weighted_points
         points, weights = draw(sketch, columns, rng)
@@ -380,10 +379,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
         Of two classes it is the indicator of the second, (n, 1).
         """
-
-    def _plain_estimator(self) -> BaseEstimator:
-        """Return the regression without a penalty: the default one, unless it has one."""
-        return self._default_estimator()
 
     def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return points, shape (n, d), and weights that sum to one, if they are not printed."""
@@ -797,10 +792,6 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def _default_estimator(self):
         return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
-
-    def _plain_estimator(self):
-        # Coefficients are then known better than any release tells.
-        return LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-7, max_iter=10_000)
 
     def _describe_target(self, y):
         return Categorical(known_classes(y, self.classes).tolist())

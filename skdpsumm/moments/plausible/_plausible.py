@@ -478,7 +478,8 @@ class DrawnTables:
                 u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
         groups += [p for p in combinations(columns, 2) if p not in groups]
-        weights[1:] = self.followed(weights, codes, base, groups)[1:]
+        if self.n_tables:
+            weights[1:] = self.followed(weights[1:], codes, base, groups)
         return self._made(values, weights)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
@@ -512,7 +513,7 @@ class DrawnTables:
 
         Parameters
         ----------
-        weights : ndarray of shape (1 + n_tables, n)
+        weights : ndarray of shape (n_tables, n)
         codes : ndarray of int, shape (n, d)
             The cells of the points.
         base : ndarray of shape (n,)
@@ -525,7 +526,7 @@ class DrawnTables:
             shared = csr_array((base, place, np.arange(n + 1)), (n, math.prod(shape)))
             summed = csr_array((np.ones(n), place, np.arange(n + 1)), shared.shape).T
             whole = np.maximum(summed @ base, TINY)[:, None]
-            cells.append((shared, summed, self.counts(g).reshape(1 + self.n_tables, -1).T, whole))
+            cells.append((shared, summed, self.counts(g)[1:].reshape(self.n_tables, -1).T, whole))
         found = np.empty_like(weights)
         # So few tables at once that they stay in the processor's cache, which is four times faster.
         step = max(2**18 // n, 1)

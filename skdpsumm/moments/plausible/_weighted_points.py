@@ -188,8 +188,7 @@ class PlausiblePoints:
         for j in columns:
             codes[:, j] = model.cells[j].cell_of_atom[model.cells[j].find(self._column(j))]
         groups = model.counted_together(tuple(columns))
-        both = np.concatenate([weights[:1], weights])
-        found = counted.tables_of(NOISE).followed(both, codes, np.ones(len(codes)), groups)[1:]
+        found = counted.tables_of(NOISE).followed(weights, codes, np.ones(len(codes)), groups)
         if not self._regression.center:  # then these are shares, too
             found *= self.n_rows / np.maximum(found.sum(axis=1, keepdims=True), 1.0)
         return found
