@@ -331,23 +331,19 @@ class DrawnTables:
         Up to three columns have rows that fill all of their cells; more have points of the model.
         """
         columns = tuple(sorted(columns))
-        if not empty and not self._fills_cells(columns):
-            return self._points(columns, empty=False)
         if len(columns) == 1:
             return self._rows.get(columns, lambda: self._rows_of_one(columns[0]))
-        make = self._joint if self._fills_cells(columns) else self._points
-        found = self._rows.get(columns, lambda: make(columns))
-        if meets is None or self._fills_cells(columns):
+        if len(columns) <= 3 and self.model.n_units(columns) <= N_POINTS:
+            return self._rows.get(columns, lambda: self._joint(columns))
+        points = partial(self._rows_of_points, columns, *self._engine.points, empty=empty)
+        found = self._rows.get(columns, points) if empty else points()
+        if meets is None:
             return found
         pool = found.of_model()
         few = np.flatnonzero(np.count_nonzero(meets(pool), axis=0) < FEWEST_POINTS)
         if not len(few):
             return found
         return self._about(columns, lambda rows: np.any(meets(rows)[:, few], axis=1), pool)
-
-    def _fills_cells(self, columns: Group) -> bool:
-        few = len(columns) <= 3 and self.model.n_units(columns) <= N_POINTS
-        return len(columns) == 1 or few
 
     def _made(self, values: dict[int, NDArray], weights: Floats) -> Rows:
         return Rows(self.model.schema, values, weights, self.model.some_values)
@@ -416,10 +412,6 @@ class DrawnTables:
 
     # ---- points, of more columns
 
-    def _points(self, columns: Group, *, empty: bool = True) -> Rows:
-        """Return rows drawn from the model's tree, with weights that follow each table's counts."""
-        return self._rows_of_points(columns, *self._engine.points, empty=empty)
-
     def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
         """Return points of which many meet a condition that hardly one of the pool meets.
 
@@ -454,7 +446,7 @@ class DrawnTables:
     def _rows_of_points(
         self, columns: Group, codes: NDArray, base: Floats, *use: object, empty: bool = True
     ) -> Rows:
-        """Return points in these cells, moved to the counts of groups and of pairs."""
+        """Return points in these cells, with weights that follow each table's counts."""
         weights = np.repeat(base[None], 1 + self.n_tables, axis=0)
         if SAMPLING in self.priors:
             weights[1:] += self._of_points(self._people, base, *use)
