@@ -28,7 +28,7 @@ LIMITS = {
     "TDILClassifier": 17,
     "PrivateMMDSummarizer": 15,
     "M2MEstimator": 23,
-    "M2MClassifier": 25,
+    "M2MClassifier": 21,
     "PrivateSearchCV": 23,
 }
 

@@ -265,8 +265,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._learnt(self._observed(points[:, target]))
-        each = weights * len(weights)
-        self.estimator_ = self._trained(self._unfitted, inputs, learnt, each, rng)
+        self.estimator_ = self._trained(inputs, learnt, weights * len(weights), rng)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
         if not graphical:
             self._warn_of_few_points(inputs.shape[1])
@@ -280,11 +279,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             rows = self._model.sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
-    def _trained(
-        self, estimator: Any, inputs: NDArray, learnt: NDArray, weights: NDArray, rng: Any
-    ) -> Any:
-        """Return an estimator, trained on weighted rows: on drawn ones if it takes no weights."""
-        estimator, parameter = clone(estimator), weight_parameter(estimator)
+    def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng: Any) -> Any:
+        """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
+        estimator, parameter = clone(self._unfitted), weight_parameter(self._unfitted)
         if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
