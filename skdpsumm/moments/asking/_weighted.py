@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..._computing import TINY
 from ...schema._columns import Categorical, read_cells
 from ...schema._schema import TableSchema
-from .._numbers import LEAST_WEIGHT_KEPT, ROUNDING, Codes, Floats
+from .._numbers import ROUNDING, Codes, Floats
 from ..inferring._table_model import TableModel
 from ..plausible._rows import Rows
 
@@ -269,8 +269,8 @@ def positive_weights(
     for block, functions, n_first in kept_functions(rows, columns):
         signed = rows.weights[block]
         # No function is negative, nor is its sum.
-        goal = np.maximum(_sums(functions, signed) + shift, LEAST_WEIGHT_KEPT * functions @ own)
-        found = calibrated(np.maximum(signed, LEAST_WEIGHT_KEPT * own), goal, functions)
+        goal = np.maximum(_sums(functions, signed) + shift, ROUNDING * functions @ own)
+        found = calibrated(np.maximum(signed, ROUNDING * own), goal, functions)
         yield from calibrated(found, goal[:, :n_first], functions[:, :n_first])
 
 
