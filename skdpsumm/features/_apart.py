@@ -19,7 +19,6 @@ Levels are far apart, so that machines whose last bits differ prove the same one
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._computing import Floats
 from ..schema._schema import TableSchema

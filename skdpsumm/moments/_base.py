@@ -24,7 +24,6 @@ from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher
 from ..sketches._adaptive import check_possible
 from ..sketches._sketchers import BaseSketcher, with_schema
-from ._numbers import LARGEST_BOUND
 from .inferring._points import Points, check_solvable
 from .inferring._table_model import TableModel, histogram_columns
 from .plausible._plausible import PlausibleTables
@@ -279,12 +278,15 @@ def of_paper(sketch: str, budget: Any, inference: Points, n_bins: int) -> dict[s
 def check_ranges(columns: TableSchema) -> None:
     """Raise ValueError for ranges of which squares, or shares, could not be computed."""
     columns.require_bounds()
+    # The error of a covariance takes fourth powers of ranges. These neither overflow nor vanish,
+    # even times one more for the number of rows.
+    largest = float(np.finfo(np.float64).max) ** (1 / 5)
     for j in range(columns.n_columns):
         low, high = columns.bound(j) or (0.0, 1.0)
-        if max(-low, high) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
+        if max(-low, high) > largest or high - low < 1 / largest:
             raise ValueError(
                 f"State column {columns.name(j)!r} in another unit: its range is {(low, high)}, "
-                f"and must be within {LARGEST_BOUND:g}, and at least {1 / LARGEST_BOUND:g} wide."
+                f"and must be within {largest:.1g}, and at least {1 / largest:.1g} wide."
             )
 
 

@@ -8,7 +8,7 @@ Group = tuple[int, ...]
 
 
 # Parts of a whole up to this are rounding errors: of a step, a row, a share, a singular value, or
-# of what a solver leaves.
+# of what a solver leaves. A row keeps this part of its weight where noise has taken all of it.
 ROUNDING = 1e-9
 # Plausible tables: the width of an interval is then known to 7 per cent (1 / sqrt(2 * 100)).
 N_TABLES = 100
@@ -71,9 +71,6 @@ LEAST_SHARE_TELLING = 0.25
 # by this part of what points on the ranges are. Measured on Adult and Occupancy: 0.02 to 0.14, and
 # more where noise is.
 SHIFT_LEFT_BY_DENSITY = 0.25
-# Largest end of a range, in size; its ends are at least 1 / LARGEST_BOUND apart. The error of a
-# covariance takes fourth powers of them, which must neither overflow nor vanish.
-LARGEST_BOUND = 1e60
 # Shares of points that lie anywhere, beside those drawn from a graphical model, and from a kernel
 # density, which is less sure of what it says.
 SHARE_BESIDE_MODEL, SHARE_BESIDE_DENSITY = 0.02, 0.1
@@ -82,12 +79,6 @@ SHARE_BESIDE_MODEL, SHARE_BESIDE_DENSITY = 0.02, 0.1
 TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
 # A question's table has up to this many cells: more take more than they tell.
 MOST_TABLE_CELLS = 2**20
-# A row keeps at least this part of the model's weight where noise has taken all of it.
-LEAST_WEIGHT_KEPT = 1e-3
-# Ends of quantiles that are up to this many times as far out as those of a Gaussian, or as many
-# times less far, are those of a Gaussian: the quantile of 100 draws has a standard deviation of
-# 0.13 of it.
-LIKE_GAUSSIAN = 1.25
 # Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
 # the error bar missed the truth, below that it held.
 ERRORS_MISSED = 8.0

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn import get_config
 
@@ -26,7 +27,7 @@ from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_
 from ...schema._columns import Date, Numeric
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
-from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING
+from .._numbers import REACH_OF_ANSWER, ROUNDING
 
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")
@@ -644,9 +645,12 @@ def ends_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
     reach = student.ppf(1 - tail, n - 1) * math.sqrt(1 + 1 / n) * spread
     if tail < 1 / (n + 1):  # farther out than the last of the tables
         return np.fmin(low, middle - reach), np.fmax(high, middle + reach)
+    # Ends that may be a Gaussian's are: this is how far off, with such a probability and relative
+    # to the end, the quantile of n draws of a Gaussian is (1.27 for 95 %).
+    unsure = 1 + math.sqrt(tail * (1 - tail) / n) / norm.pdf(norm.ppf(tail))
     with np.errstate(invalid="ignore"):
-        even = np.maximum(high - middle, middle - low) < LIKE_GAUSSIAN * reach
-        even &= np.minimum(high - middle, middle - low) > reach / LIKE_GAUSSIAN
+        even = np.maximum(high - middle, middle - low) < unsure * reach
+        even &= np.minimum(high - middle, middle - low) > reach / unsure
     return np.where(even, middle - reach, low), np.where(even, middle + reach, high)
 
 

@@ -90,12 +90,11 @@ class MomentRegression:
         """
         return np.einsum("ij,ij->j", means, self._solve(means))
 
-    def coefficients(self, values: NDArray) -> NDArray:
-        """Return a for targets `values` of shape (n_synthetic, k); shape (m, k)."""
-        return self.approximate(values)[0]
-
     def approximate(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Return a, and the mean square of what ``a . phi`` misses at the points, shape (k,)."""
+        """Return a for targets `values` of shape (n_synthetic, k), and what ``a . phi`` misses.
+
+        These are of shape (m, k), and its mean square at the points, of shape (k,).
+        """
         mean = values.mean(axis=0)
         products = self.features.tdot(values) / len(self.points)
         covariance = products - np.outer(self.offset, mean)

@@ -56,16 +56,14 @@ def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> t
     whole : ndarray of bool
         Pieces that stay whole.
     """
-    n_pieces = len(edges) - 1
-    most = int(np.clip(512 // n_pieces, 1, 8))
-    counts = np.where(whole, 1, most)
+    width = np.diff(edges)
+    counts = np.where(whole, 1, int(np.clip(512 // len(width), 1, 8)))
     if step is not None:
-        n_values = np.rint(np.diff(edges) / step).astype(np.int64)
+        n_values = np.rint(width / step).astype(np.int64)
         counts = np.minimum(counts, np.maximum(n_values, 1))
-    piece = np.repeat(np.arange(n_pieces), counts)
+    piece = np.repeat(np.arange(len(width)), counts)
     rank = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
     share = rank / counts[piece]
-    width = np.diff(edges)
     if step is not None:
         share = np.rint(share * n_values[piece]) / np.maximum(n_values[piece], 1)
     starts = edges[piece] + share * width[piece]

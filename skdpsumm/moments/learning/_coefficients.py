@@ -12,19 +12,23 @@ References
 .. [1] van der Vaart (1998), "Asymptotic Statistics", theorem 5.21.
 .. [2] Raisa, Jalko, Kaski and Honkela (2023), "Noise-aware statistical inference with
        differentially private synthetic data", AISTATS.
+.. [3] Sun and Tran-Dinh (2019), "Generalized self-concordant functions: a recipe for Newton-type
+       methods", Mathematical Programming 178, theorem 2.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from scipy.special import expit, softmax
+from sklearn.base import is_classifier
 
-from ..._computing import Floats, silence, warn_caller
+from ..._computing import TINY, Floats, warn_caller
 from ..._html import some_of
 from ...schema._columns import Categorical
 from .._numbers import LEAST_CURVATURE, ROUNDING
@@ -58,15 +62,10 @@ class Regression:
         rows, observed, weights = next(self._tables("model"))
         kept = weights > ROUNDING * weights.mean()  # other rows teach nothing
         self._rows, self._observed, self._weights = rows[kept], observed[kept], weights[kept]
-        learnt, rng = model._learnt(self._observed), check_random_state(model._seed)
-        plain, inputs = model._plain_estimator(), self._rows[:, 1:]
-        with silence():  # inputs may depend on one another
-            self._estimator = model._trained(plain, inputs, learnt, self._weights, rng)
-        self._is_of_classes = hasattr(self._estimator, "predict_proba")
-        slopes = np.atleast_2d(self._estimator.coef_)
-        starts = np.broadcast_to(self._estimator.intercept_, len(slopes))
+        self._is_of_classes = is_classifier(model)
         # Intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k).
-        self._start = np.column_stack([starts, slopes])
+        self._start = np.zeros((self._observed.shape[1], self._rows.shape[1]))
+        self._root = self._fit()
 
     def _terms(self, j: int, own: Any) -> list[tuple[str, tuple[float, float] | None]]:
         """Return the name of each input that a column makes, and the range of one of numbers."""
@@ -100,10 +99,30 @@ class Regression:
         value, frame = near_the_middle(ask("table")), self._model._frame
         return Estimate(ask, value=value, labels=labels, frame=frame, release=self._plausible)
 
+    def _fit(self) -> Floats:
+        """Set the coefficients of the model's rows, and return the inverse root of the curvature.
+
+        Newton's steps are shortened so that each leads down, though classes may be apart [3]_.
+        """
+        rows, observed, weights = self._rows, self._observed, self._weights
+        each = np.ones_like(observed) if self._is_of_classes else observed**2
+        scale, gained = max(float((weights @ each).sum()), TINY), np.inf
+        while gained > ROUNDING * scale:
+            score, curvature = self._newton(rows, observed, weights)
+            root = _inverse_root(curvature)
+            step = root @ (root.T @ score)
+            gained, step = float(score @ step), step.reshape(self._start.shape)
+            if self._is_of_classes:  # else one step does it
+                # Scores of classes go apart by as much; of two classes the first has a score of 0.
+                moves = np.pad(rows @ step.T, ((0, 0), (0, 1)))
+                reach = max(float(np.ptp(moves, axis=1).max()), TINY)
+                step *= math.log1p(reach) / reach
+            self._start += step
+        return root
+
     def _steps(self, covers: str) -> Iterator[Floats]:
         """Yield how far the coefficients of each plausible table are from the model's."""
-        root = _inverse_root(self._newton(self._rows, self._observed, self._weights)[1])
-        tables = self._tables(covers)
+        root, tables = self._root, self._tables(covers)
         next(tables)  # the model's own
         for table in tables:
             score, curvature = self._newton(*table)
@@ -168,10 +187,10 @@ class Regression:
 
     def _predicted(self, rows: Floats) -> Floats:
         """Return what the regression expects where the model says what is."""
+        found = rows @ self._start.T
         if not self._is_of_classes:
-            return self._model._observed(self._estimator.predict(rows[:, 1:]))
-        expected = self._estimator.predict_proba(rows[:, 1:])
-        return expected[:, 1:] if expected.shape[1] == 2 else expected
+            return found
+        return expit(found) if found.shape[1] == 1 else softmax(found, axis=1)
 
     def _newton(self, rows: Floats, observed: Floats, weights: Floats) -> tuple[Floats, Floats]:
         """Return the slope of the loss, shape (n_outputs * (1 + k),), and its curvature."""

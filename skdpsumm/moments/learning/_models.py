@@ -242,7 +242,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self.sketch_, self.privacy_ = sketch, sketch.privacy
         self._set_target(columns, target)
         self._table, self._target = columns, target
-        self._seed = int(rng.randint(np.iinfo(np.int32).max))
         graphical = self._is_graphical(sketch.feature_map)
         draw = self._drawn_rows if graphical else self._weighted_points
         points, weights = draw(sketch, columns, rng)
@@ -258,8 +257,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._learnt(self._observed(points[:, target]))
-        each = weights * len(weights)
-        self.estimator_ = self._trained(self._unfitted, inputs, learnt, each, rng)
+        self.estimator_ = self._trained(inputs, learnt, weights * len(weights), rng)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
         if not graphical:
             self._warn_of_few_points(inputs.shape[1])
@@ -272,11 +270,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         rows = self._model.sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
-    def _trained(
-        self, estimator: Any, inputs: NDArray, learnt: NDArray, weights: NDArray, rng: Any
-    ) -> Any:
-        """Return an estimator, trained on weighted rows: on drawn ones if it takes no weights."""
-        estimator, parameter = clone(estimator), weight_parameter(estimator)
+    def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng: Any) -> Any:
+        """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
+        estimator, parameter = clone(self._unfitted), weight_parameter(self._unfitted)
         if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
@@ -371,10 +367,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
         Of two classes it is the indicator of the second, (n, 1).
         """
-
-    def _plain_estimator(self) -> BaseEstimator:
-        """Return the regression without a penalty: the default one, unless it has one."""
-        return self._default_estimator()
 
     def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return points, shape (n, d), and weights that sum to one, if they are not printed."""
@@ -788,10 +780,6 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def _default_estimator(self):
         return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
-
-    def _plain_estimator(self):
-        # Coefficients are then known better than any release tells.
-        return LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-7, max_iter=10_000)
 
     def _describe_target(self, y):
         return Categorical(known_classes(y, self.classes).tolist())

@@ -146,10 +146,9 @@ class Interactions:
             return np.array(found), True
         if len(pairs) < 2:
             return np.empty(0), False
-        places = generator(self._model.sketch.key, "left out").permutation(len(pairs))[
-            :MOST_LEFT_OUT
-        ]
-        return np.array([self._surprise_without(pairs[place]) for place in places.tolist()]), False
+        order = generator(self._model.sketch.key, "left out").permutation(len(pairs)).tolist()
+        found = [self._surprise_without(pairs[place]) for place in order[:MOST_LEFT_OUT]]
+        return np.array(found), False
 
     def _surprise_without(self, left: Marginal) -> float:
         """Return the surprise of a pair under a model that knows its columns, not the pair."""

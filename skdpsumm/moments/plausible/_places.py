@@ -21,8 +21,8 @@ How rows of several columns lie inside their common cells is another matter (`In
 cell has a few rows of each table, at quantiles u of its columns: a lattice, shifted at random. What
 is likely moves these quantiles, one table beside the other:
 
-- two numbers go up and down together inside a cell (`conditional_shares`), as far as the step tells
-  that one makes across the cells of the other;
+- two numbers go up and down together inside a cell (`correlation`), as far as the step tells that
+  one makes across the cells of the other;
 - rows of one category, or of one cell of another column, lie more to one side (`slopes`): the share
   of that cell grows evenly from one end to the other, or it jumps.
 """
@@ -449,16 +449,6 @@ def drawn_odds(expected: Floats, n_tables: int, rng: np.random.Generator) -> Flo
     return np.exp(3 * np.concatenate([[(own + alike) / 2], z]))
 
 
-def conditional_shares(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
-    """Return where each cell of b begins in the rows of a cell of a, and how many it has of them.
-
-    Both have shape (n_cells of a, n_cells of b).
-    """
-    table = np.maximum(model.table((a, b)), 0.0) + TINY
-    share = table / table.sum(axis=1, keepdims=True)
-    return np.cumsum(share, axis=1) - share, share
-
-
 def plackett_quantiles(u: Floats, rank: Floats, odds: Floats) -> Floats:
     """Return quantiles u that go along with a rank, by Plackett's copula of these odds ratios."""
     a = u * (1 - u)
@@ -640,8 +630,14 @@ class InsideCells:
     def _coupling(self, k: int, other: int, expected: Floats) -> tuple:
         """Let a number go up and down inside its cells with another one, across the other's."""
         odds = drawn_odds(expected, self._n_tables, self._rng)
-        start, share = conditional_shares(self._model, self._places[k].j, self._places[other].j)
-        cells = self._code[k], self._code[other]
+        columns, cells = (
+            (self._places[k].j, self._places[other].j),
+            (self._code[k], self._code[other]),
+        )
+        table = np.maximum(self._model.table(columns), 0.0) + TINY
+        # Where each cell of the other begins in the rows of a cell, and how many it has of them.
+        share = table / table.sum(axis=1, keepdims=True)
+        start = np.cumsum(share, axis=1) - share
         return tuple(one.astype(np.float32) for one in (odds, start[cells], share[cells]))
 
     def _other(self, k: int, other: int) -> tuple:

@@ -329,23 +329,19 @@ class DrawnTables:
         Up to three columns have rows that fill all of their cells; more have points of the model.
         """
         columns = tuple(sorted(columns))
-        if not empty and not self._fills_cells(columns):
-            return self._points(columns, empty=False)
         if len(columns) == 1:
             return self._rows.get(columns, lambda: self._rows_of_one(columns[0]))
-        make = self._joint if self._fills_cells(columns) else self._points
-        found = self._rows.get(columns, lambda: make(columns))
-        if meets is None or self._fills_cells(columns):
+        if len(columns) <= 3 and self.model.n_units(columns) <= N_POINTS:
+            return self._rows.get(columns, lambda: self._joint(columns))
+        points = partial(self._rows_of_points, columns, *self._engine.points, empty=empty)
+        found = self._rows.get(columns, points) if empty else points()
+        if meets is None:
             return found
         pool = found.of_model()
         few = np.flatnonzero(np.count_nonzero(meets(pool), axis=0) < FEWEST_POINTS)
         if not len(few):
             return found
         return self._about(columns, lambda rows: np.any(meets(rows)[:, few], axis=1), pool)
-
-    def _fills_cells(self, columns: Group) -> bool:
-        few = len(columns) <= 3 and self.model.n_units(columns) <= N_POINTS
-        return len(columns) == 1 or few
 
     def _made(self, values: dict[int, NDArray], weights: Floats) -> Rows:
         return Rows(self.model.schema, values, weights, self.model.some_values)
@@ -414,10 +410,6 @@ class DrawnTables:
 
     # ---- points, of more columns
 
-    def _points(self, columns: Group, *, empty: bool = True) -> Rows:
-        """Return rows drawn from the model's tree, with weights that follow each table's counts."""
-        return self._rows_of_points(columns, *self._engine.points, empty=empty)
-
     def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
         """Return points of which many meet a condition that hardly one of the pool meets.
 
@@ -452,7 +444,7 @@ class DrawnTables:
     def _rows_of_points(
         self, columns: Group, codes: NDArray, base: Floats, *use: object, empty: bool = True
     ) -> Rows:
-        """Return points in these cells, moved to the counts of groups and of pairs."""
+        """Return points in these cells, with weights that follow each table's counts."""
         weights = np.repeat(base[None], 1 + self.n_tables, axis=0)
         if SAMPLING in self.priors:
             weights[1:] += self._of_points(self._people, base, *use)
@@ -476,7 +468,8 @@ class DrawnTables:
                 u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
         groups += [p for p in combinations(columns, 2) if p not in groups]
-        weights[1:] = self.followed(weights, codes, base, groups)[1:]
+        if self.n_tables:
+            weights[1:] = self.followed(weights[1:], codes, base, groups)
         return self._made(values, weights)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
@@ -510,7 +503,7 @@ class DrawnTables:
 
         Parameters
         ----------
-        weights : ndarray of shape (1 + n_tables, n)
+        weights : ndarray of shape (n_tables, n)
         codes : ndarray of int, shape (n, d)
             The cells of the points.
         base : ndarray of shape (n,)
@@ -523,7 +516,7 @@ class DrawnTables:
             shared = csr_array((base, place, np.arange(n + 1)), (n, math.prod(shape)))
             summed = csr_array((np.ones(n), place, np.arange(n + 1)), shared.shape).T
             whole = np.maximum(summed @ base, TINY)[:, None]
-            cells.append((shared, summed, self.counts(g).reshape(1 + self.n_tables, -1).T, whole))
+            cells.append((shared, summed, self.counts(g)[1:].reshape(self.n_tables, -1).T, whole))
         found = np.empty_like(weights)
         # So few tables at once that they stay in the processor's cache, which is four times faster.
         step = max(2**18 // n, 1)

@@ -25,7 +25,7 @@ from ..._computing import TINY, Codes, Floats
 from ...schema._columns import Categorical, Date, read_cells
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
-from .._numbers import LEAST_WEIGHT_KEPT, ROUNDING
+from .._numbers import ROUNDING
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
 
@@ -613,8 +613,8 @@ def positive_weights(
     for block, functions, n_first in kept_functions(rows, columns):
         signed = rows.weights[block]
         # No function is negative, nor is its sum.
-        goal = np.maximum(_sums(functions, signed) + shift, LEAST_WEIGHT_KEPT * functions @ own)
-        found = calibrated(np.maximum(signed, LEAST_WEIGHT_KEPT * own), goal, functions)
+        goal = np.maximum(_sums(functions, signed) + shift, ROUNDING * functions @ own)
+        found = calibrated(np.maximum(signed, ROUNDING * own), goal, functions)
         yield from calibrated(found, goal[:, :n_first], functions[:, :n_first])
 
 

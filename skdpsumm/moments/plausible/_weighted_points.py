@@ -103,9 +103,7 @@ class PlausiblePoints:
 
     def rows_anywhere(self, n: int) -> NamedRows:
         """Return rows whatever is likely."""
-        rng = np.random.RandomState(0)
-        points = self.schema.sample(n, rng)
-        return NamedRows.of(points, self.schema)
+        return NamedRows.of(self.schema.sample(n, np.random.RandomState(0)), self.schema)
 
     def all_rows(self, columns: Sequence[int], most: int) -> None:
         """Return None: what rows there can be is looked for among points alone."""
@@ -189,8 +187,7 @@ class PlausiblePoints:
         for j in columns:
             codes[:, j] = model.cells[j].cell_of_atom[model.cells[j].find(self._column(j))]
         groups = model.counted_together(tuple(columns))
-        both = np.concatenate([weights[:1], weights])
-        found = counted.tables_of(NOISE).followed(both, codes, np.ones(len(codes)), groups)[1:]
+        found = counted.tables_of(NOISE).followed(weights, codes, np.ones(len(codes)), groups)
         if not self._regression.center:  # then these are shares, too
             found *= self.n_rows / np.maximum(found.sum(axis=1, keepdims=True), 1.0)
         return found
@@ -201,6 +198,5 @@ class PlausiblePoints:
         if self._square <= 0:
             return np.zeros((N_TABLES, n))
         white = self._stream("unexplained").standard_normal((n, N_TABLES), dtype=np.float32)
-        slope = self._regression.coefficients(white)
-        left = self._regression.residuals(white, slope)
+        left = self._regression.residuals(white, self._regression.approximate(white)[0])
         return self.n_rows * math.sqrt(self._square / n) * left.T
