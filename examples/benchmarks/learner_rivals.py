@@ -237,9 +237,9 @@ ABOUT = {
     'removed; a column "Fourier" is that on 500 random features. diffprivlib protects a row that '
     'is replaced, which ours does at twice epsilon: "x 2" is diffprivlib at twice epsilon, so '
     "that both promise the same.",
-    False: "Ours is `TDILClassifier(schema=...)` and nothing else, delta = 1e-6. DP-SGD was tuned "
-    'on synthetic tables; columns "Fourier" and "our features" are that on 500 random features, '
-    "and on the features that our default has. DP-EBM is tuned where it says so.",
+    False: "Ours is `TDILClassifier(schema=...)`, delta = 1e-6. DP-SGD was tuned on synthetic "
+    "tables: as it is, on 500 random features (Fourier), on those of our default. DP-EBM is tuned "
+    "where it says so.",
 }
 
 

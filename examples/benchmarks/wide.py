@@ -222,9 +222,8 @@ def show(runs, rivals, path):
         "their own, `M2MClassifier(schema, epsilon)`, which names the label. delta = 1e-6, mean of "
         f"{seeds} seeds. Beside them dpmm 0.1.9: one release for all scores, with bins that "
         "somebody chose who knows the table. Of AIM the best setting counts, for each score "
-        "another: models of 2 to 80 MB, 40 to 1,000 iterations a round (one seed each, three of "
-        "the largest on Adult at 0.1; on Adult at 1 that takes 54 CPU minutes). MST: 1,000 "
-        "iterations, three seeds.",
+        "another: models of 2 to 80 MB, 40 to 1,000 iterations a round (one to three seeds, up "
+        "to 54 CPU minutes). MST: 1,000 iterations, three seeds.",
         columns=["table, epsilon: what", "ours", "AIM", "MST"],
         rows=rows,
     )
