@@ -32,6 +32,7 @@ from scipy.spatial.distance import pdist
 from sklearn.utils import gen_batches
 
 from .._computing import advance, one_blas_thread
+from ..privacy._mechanisms import register
 from ..schema._columns import Categorical, Numeric, first_values, increasing, told
 from ..schema._schema import TableSchema, first_difference
 from ..schema._sparse import SparseRows
@@ -375,8 +376,14 @@ class FeatureMap(ABC):
     """
 
     kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[FeatureMap]]] = {}
     schema: TableSchema
     n_features: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in vars(cls):
+            register(FeatureMap._kinds, cls.kind, cls)
 
     @abstractmethod
     def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:
@@ -529,8 +536,7 @@ def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) ->
     ValueError
         For a description that is none: what the constructors refuse, they refuse here.
     """
-    maps: tuple[type[FeatureMap], ...] = (FourierMap, RACEMap, HistogramMap, UnionMap)
-    kind, known = state.get("kind") if isinstance(state, dict) else None, {m.kind: m for m in maps}
+    kind, known = state.get("kind") if isinstance(state, dict) else None, FeatureMap._kinds
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(
             f"The feature map {kind!r} is unknown; known are {sorted(known)}. A newer version of "
