@@ -43,7 +43,7 @@ def written(recipe):
 
 SIDE = written("Add a sketcher")["SideSketcher"]
 ROOT_LOSS = written("Add a loss")["RootLoss"]
-BEST_ROWS = written("Add a protocol")["BestRows"]
+EQUAL_ROWS = written("Add a protocol")["EqualRows"]
 NOISY_WEIGHTS = written("Add a mechanism")["NoisyWeights"]
 
 
@@ -135,14 +135,14 @@ TARGET = X[:50] + np.array([0.3, 0, 0])
 
 def test_a_protocol():
     ledger = a_ledger()
-    protocol = BEST_ROWS(n_rows=30)
+    protocol = EQUAL_ROWS(n_rows=30)
     summarizer = PrivateMMDSummarizer(n_select=20, gamma=2.0, protocol=protocol, ledger=ledger)
     summarizer.fit(X, X_target=TARGET, owners=OWNERS)
     assert charged_once(ledger, summarizer.privacy_.target)
     assert summarizer.privacy_.owners.epsilon(0) == 0
     assert len(summarizer.sample_indices_) == 20
     with pytest.raises(ValueError, match="n_rows"):
-        PrivateMMDSummarizer(protocol=BEST_ROWS(n_rows=0), ledger=ledger, gamma=1.0).fit(
+        PrivateMMDSummarizer(protocol=EQUAL_ROWS(n_rows=0), ledger=ledger, gamma=1.0).fit(
             X, X_target=TARGET, owners=OWNERS
         )
     assert len(ledger.entries()) == 1
@@ -152,7 +152,7 @@ def test_a_protocol():
 def test_what_an_owner_hears_in_a_protocol_does_not_depend_on_other_owners():
     heard = []
     for others in (X[200:], X[200:] + 0.2):
-        options = {"n_select": 20, "protocol": BEST_ROWS(), "random_state": 0, "gamma": 1.0}
+        options = {"n_select": 20, "protocol": EQUAL_ROWS(), "random_state": 0, "gamma": 1.0}
         curator = curator_of(TARGET, owners=["north", "south"], **options)
         run_protocol(curator, {"north": DataOwner(X[:200]), "south": DataOwner(others)})
         (message,) = curator.transcript["north"]
