@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tracemalloc
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -252,8 +253,11 @@ def test_numpy_serves_where_numba_is_missing(monkeypatch):
     monkeypatch.delenv("SKDPSUMM_ENGINE", raising=False)
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "skdpsumm.features._engine_numba", raising=False)
+    loops = lru_cache(_feature_maps._compiled_loops.__wrapped__)
+    monkeypatch.setattr(_feature_maps, "_compiled_loops", loops)
     assert _feature_maps.engine_name() == "numpy"
     assert _feature_maps._kernels() is None
+    assert loops.cache_info().misses == 1  # a failed import takes milliseconds
 
 
 @pytest.mark.statistical

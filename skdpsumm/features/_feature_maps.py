@@ -18,6 +18,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cached_property, lru_cache, reduce
 from itertools import accumulate, combinations
@@ -211,15 +212,24 @@ def _kernels(X: Any = None) -> ModuleType | None:
         raise ValueError(f"SKDPSUMM_ENGINE must be 'numba' or 'numpy', got {asked!r}.")
     if asked == "numpy" or isinstance(X, SparseRows):
         return None
-    try:
-        # Imported late: numba takes a second, and need not be there.
-        return importlib.import_module("._engine_numba", __package__)
-    except ImportError as error:
-        if asked != "numba":
-            return None
+    loops = _compiled_loops()
+    if asked == "numba" and loops is None:
         raise ValueError(
             "SKDPSUMM_ENGINE is 'numba', which is not installed: pip install numba, or set 'numpy'."
-        ) from error
+        )
+    return loops
+
+
+@lru_cache
+def _compiled_loops() -> ModuleType | None:
+    """Return the module of compiled loops, None without numba.
+
+    Imported late, because numba takes a second, and once: a failed import takes milliseconds, and
+    an engine that came later would serve some rows of a table only.
+    """
+    with suppress(ImportError):
+        return importlib.import_module("._engine_numba", __package__)
+    return None
 
 
 def _in_float64(X: Any) -> Any:
