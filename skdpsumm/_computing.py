@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -93,7 +93,8 @@ class _Lines:
     def show(self, end: str = "") -> None:
         seconds = time.monotonic() - self.start
         line = f"{self.label}: {self.n_steps} steps, {seconds:.1f} s{end}"
-        print(line, file=sys.stderr, flush=True)
+        with suppress(OSError, ValueError):  # a stream that is gone loses no release that was paid
+            print(line, file=sys.stderr, flush=True)
 
 
 _controller = lru_cache(ThreadpoolController)

@@ -1,6 +1,8 @@
 """Progress: shown where asked for, and never else."""
 
+import io
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -56,6 +58,14 @@ def test_progress_ends_with_an_error(capsys):
     assert re.match(r"work: 2 steps, .* s, done\n$", capsys.readouterr().err)
     advance()  # nothing is shown any more, so nothing happens
     assert capsys.readouterr().err == ""
+
+
+def test_a_stream_that_is_gone_loses_no_release(monkeypatch):
+    """The last line comes after the charge."""
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", stream)
+    of("sketcher")["histogram"].make(verbose=1).fit(X)
 
 
 def test_exact_noise_tells_how_many_numbers_are_drawn(capsys):
