@@ -160,7 +160,6 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import NDArray
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpsumm import PrivateMMDSummarizer, SummarizedEstimator
     >>> rng = np.random.default_rng(0)
