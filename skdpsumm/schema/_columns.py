@@ -984,6 +984,8 @@ def check_missing_values(values: Any) -> tuple[tuple[Any, ...], bool]:
     ValueError
         As `check_listed`, and for numbers that a container may have rounded another to.
     """
+    if isinstance(values, tuple) and not values:  # as nearly all columns of a wide file have it
+        return (), False
     alone = isinstance(values, str | bytes) or not np.iterable(values)
     given = () if values is None else [values] if alone else values
     listed = _some_listed("missing_values", given)
