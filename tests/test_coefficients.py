@@ -9,6 +9,7 @@ from simulated import simulate
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm.moments.learning._coefficients import Regression
 from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.sketches import HistogramSketcher
 
@@ -330,3 +331,26 @@ def test_means_of_the_population_have_the_usual_interval_without_noise():
     share = np.mean(X[:, 0] > 1)
     low, high = count.interval(covers="population")
     assert (high - low) / 2 == pytest.approx(Z95 * np.sqrt(2000 * share * (1 - share)), rel=0.25)
+
+
+def test_slopes_of_classes_in_a_long_tail_are_found_in_a_few_steps(monkeypatch):
+    rng, edges = np.random.default_rng(0), [0, 10, 30, 60, 100, 150, 200, 300, 500, 1000, 1e6]
+    pay = np.exp(rng.normal(4, 1.5, 10_000))
+    kind = np.digitize(pay + 50 * rng.normal(size=10_000), [50, 150])
+    model = M2MClassifier([Numeric(0, 1e6, edges=edges)], classes=[0, 1, 2], epsilon=np.inf)
+    model.fit(pay[:, None], kind)
+    newton, steps = Regression._newton, []
+    monkeypatch.setattr(Regression, "_newton", lambda *a: steps.append(a) or newton(*a))
+    regression = Regression(model, [0])
+    assert len(steps) < 20
+    score = newton(regression, regression._rows, regression._observed, regression._weights)[0]
+    assert np.abs(score).max() < 0.1
+
+
+def test_beside_classes_that_are_apart_no_coefficient_is_known():
+    x = np.random.default_rng(0).normal(size=10_000).clip(-3, 3)
+    model = M2MClassifier([Numeric(-3, 3)], classes=[0, 1, 2], epsilon=np.inf, **SMALL)
+    with pytest.warns(AnswerWarning, match="does not tell the coefficients"):
+        assert np.all(
+            np.isinf(model.fit(x[:, None], np.digitize(x, [-1, 1])).coefficients().interval())
+        )

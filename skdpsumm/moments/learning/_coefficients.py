@@ -14,6 +14,7 @@ References
        differentially private synthetic data", AISTATS.
 .. [3] Sun and Tran-Dinh (2019), "Generalized self-concordant functions: a recipe for Newton-type
        methods", Mathematical Programming 178, theorem 2.
+.. [4] Nocedal and Wright (2006), "Numerical Optimization", section 3.1.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, logsumexp, softmax
 from sklearn.base import is_classifier
 
-from ..._computing import TINY, Floats, warn_caller
+from ..._computing import TINY, UNIT, Floats, warn_caller
 from ..._html import some_of
 from ...schema._columns import Categorical
-from .._numbers import LEAST_CURVATURE, ROUNDING
+from .._numbers import LEAST_CURVATURE, ROUNDING, ROWS_OF_MODEL
 from ..asking._estimate import AnswerWarning, Estimate, near_the_middle, warn_of_the_drowned
 from ..plausible._rows import encoded
 
@@ -102,23 +103,37 @@ class Regression:
     def _fit(self) -> Floats:
         """Set the coefficients of the model's rows, and return the inverse root of the curvature.
 
-        Newton's steps are shortened so that each leads down, though classes may be apart [3]_.
+        Newton's steps are halved until they lead down, at most to a length that surely does [3]_.
         """
         rows, observed, weights = self._rows, self._observed, self._weights
         each = np.ones_like(observed) if self._is_of_classes else observed**2
         scale, gained = max(float((weights @ each).sum()), TINY), np.inf
         while gained > ROUNDING * scale:
             score, curvature = self._newton(rows, observed, weights)
-            root = _inverse_root(curvature)
+            root = _inverse_root(curvature, len(self._start))
             step = root @ (root.T @ score)
             gained, step = float(score @ step), step.reshape(self._start.shape)
-            if self._is_of_classes:  # else one step does it
-                # Scores of classes go apart by as much; of two classes the first has a score of 0.
-                moves = np.pad(rows @ step.T, ((0, 0), (0, 1)))
-                reach = max(float(np.ptp(moves, axis=1).max()), TINY)
-                step *= math.log1p(reach) / reach
-            self._start += step
+            length = self._length(step, gained) if self._is_of_classes else 1.0
+            self._start += length * step
         return root
+
+    def _length(self, step: Floats, gained: float) -> float:
+        """Return how much of a step of Newton's to take: all of it, where the loss falls enough."""
+        # Scores of all classes; of two, the first has a score of 0.
+        now, moves, truths = (
+            np.pad(one, ((0, 0), (int(len(step) == 1), 0)))
+            for one in (self._rows @ self._start.T, self._rows @ step.T, self._observed)
+        )
+        reach = max(float(np.ptp(moves, axis=1).max()), TINY)
+        sure = math.log1p(reach) / reach
+        along, loss, length = np.sum(moves * truths, axis=1), logsumexp(now, axis=1), 1.0
+        while length > sure:
+            risen = logsumexp(now + length * moves, axis=1) - loss - length * along
+            # A quarter of what the slope promises is enough [4]_.
+            if self._weights @ risen <= -0.25 * length * gained:
+                return length
+            length /= 2
+        return sure
 
     def _steps(self, covers: str) -> Iterator[Floats]:
         """Yield how far the coefficients of each plausible table are from the model's."""
@@ -206,8 +221,13 @@ class Regression:
         return score.ravel(), np.block(blocks)
 
 
-def _inverse_root(curvature: Floats) -> Floats:
+def _inverse_root(curvature: Floats, n_outputs: int) -> Floats:
     """Return R with ``R.T @ curvature @ R`` the identity, without directions that do not matter."""
-    values, vectors = np.linalg.eigh(curvature)
-    kept = values > ROUNDING * values.max()
-    return vectors[:, kept] / np.sqrt(values[kept])
+    # Units give each input the curvature 1: a range may be far wider than the values. They are
+    # those of all classes, so that the coefficients of these still sum to 0.
+    of_inputs = np.diagonal(curvature).reshape(n_outputs, -1).sum(axis=0)
+    units = np.tile(1 / np.sqrt(np.maximum(of_inputs, TINY)), n_outputs)
+    values, vectors = np.linalg.eigh(curvature * units * units[:, None])
+    # Sums of so many rows are off by this part. Of classes that are apart little more is left.
+    kept = values > ROWS_OF_MODEL * UNIT * values.max()
+    return units[:, None] * vectors[:, kept] / np.sqrt(values[kept])
