@@ -229,11 +229,6 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
 
     Source: Liu and Talwar (2019), Papernot and Steinke (2022), Koskela, Redberg and Wang (2024).
 
-    See Also
-    --------
-    TDILClassifier : What a search usually tries.
-    PrivacyLedger : What counts the costs of several searches and fits.
-
     Examples
     --------
     >>> import numpy as np
@@ -249,6 +244,11 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     3.0
     >>> search.predict([[0.5, 0.5]]).shape
     (1,)
+
+    See Also
+    --------
+    TDILClassifier : What a search usually tries.
+    PrivacyLedger : What counts the costs of several searches and fits.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "groups": True}

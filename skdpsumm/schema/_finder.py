@@ -196,11 +196,6 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
-    See Also
-    --------
-    TableSchema : The same, written by hand.
-    M2MEstimator : Answers questions about a table that a schema describes.
-
     Examples
     --------
     >>> import numpy as np
@@ -218,6 +213,11 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     ((10.0, 100.0), ('clerk', 'farmer', 'other'))
     >>> finder.schema_["age"].description
     'found privately: (0.5, 1e-6)-DP for one row, add or remove'
+
+    See Also
+    --------
+    TableSchema : The same, written by hand.
+    M2MEstimator : Answers questions about a table that a schema describes.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -78,11 +78,6 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
-    See Also
-    --------
-    TableSchema : What is public about the columns.
-    TDILClassifier : Has the same features by itself, if you give it a schema.
-
     Examples
     --------
     >>> import pandas as pd
@@ -94,6 +89,11 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
            [ 0.   ,  0.   ,  0.707]])
     >>> vectorizer.get_feature_names_out()
     array(['age', 'job_clerk', 'job_farmer'], dtype=object)
+
+    See Also
+    --------
+    TableSchema : What is public about the columns.
+    TDILClassifier : Has the same features by itself, if you give it a schema.
     """
 
     def __init__(self, schema: SchemaLike, *, n_knots: int = 0, interactions: bool = False):

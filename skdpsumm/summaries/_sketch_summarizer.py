@@ -406,11 +406,6 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
-    See Also
-    --------
-    PrivateMMDSummarizer : Real rows of the owners that match the target.
-    summary_sketcher : What each owner runs, where owners are separate parties.
-
     Notes
     -----
     *What each party sees.* Everybody, the curator and the consumer included: one noisy sketch of
@@ -440,6 +435,11 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
     ((100, 2), True)
     >>> round(summarizer.privacy_.consumer.epsilon(1e-6), 3), summarizer.privacy_.target.epsilon()
     (3.0, inf)
+
+    See Also
+    --------
+    PrivateMMDSummarizer : Real rows of the owners that match the target.
+    summary_sketcher : What each owner runs, where owners are separate parties.
     """
 
     set_fit_resample_request = RequestMethod("fit_resample", sorted(ROUTED_TO_FIT))

@@ -157,15 +157,9 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     ``sklearn.set_config(enable_metadata_routing=True)``, which transforms both (what is routed to
     `score` would not be). In a search, wrap them in `Public`. Holds private data once fitted.
 
-    See Also
-    --------
-    PrivateMMDSummarizer : The choice of rows by itself.
-    PublicVectorizer : Makes vectors of rows with words and gaps, for the learner.
-
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import NDArray
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpsumm import PrivateMMDSummarizer, SummarizedEstimator
     >>> rng = np.random.default_rng(0)
@@ -179,6 +173,11 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     >>> test = rng.normal(size=(100, 2))  # of the target's population
     >>> model.score(X_holdout=test, y_holdout=test[:, 0] > 0) > 0.8
     True
+
+    See Also
+    --------
+    PrivateMMDSummarizer : The choice of rows by itself.
+    PublicVectorizer : Makes vectors of rows with words and gaps, for the learner.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(ROUTED_TO_MODEL, True)

@@ -195,12 +195,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     X itself is the target. Its mean embedding is then a release about the owners' rows, and the
     claim for them says so.
 
-    See Also
-    --------
-    SketchSummarizer : Synthetic rows, where no row may leave an owner.
-    SummarizedEstimator : Chooses rows and trains a model on them, as one estimator.
-    greedy_mmd_selection : The choice without privacy.
-
     Examples
     --------
     >>> import numpy as np
@@ -224,6 +218,12 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     >>> rows = summarizer.fit_resample(people, X_target=people[people.age > 60])
     >>> bool(rows.age.mean() > 60)
     True
+
+    See Also
+    --------
+    SketchSummarizer : Synthetic rows, where no row may leave an owner.
+    SummarizedEstimator : Chooses rows and trains a model on them, as one estimator.
+    greedy_mmd_selection : The choice without privacy.
     """
 
     set_fit_resample_request = RequestMethod("fit_resample", sorted(ROUTED_TO_SUMMARIZER))

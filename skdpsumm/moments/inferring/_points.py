@@ -301,6 +301,10 @@ class Points(BaseEstimator):
     >>> share = m2m.fit(X).estimate(lambda rows: rows[:, 0] <= 0.2)
     >>> bool(abs(float(share) - np.mean(X[:, 0] <= 0.2)) < 0.05)
     True
+
+    See Also
+    --------
+    M2MEstimator : Takes it as `inference`.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
