@@ -1,14 +1,43 @@
 """Differentially private data summaries with scikit-learn's interface."""
 
-# Each room says what is public of it; `__all__` has those names with which users start.
-from .audit import *
-from .learners import *
-from .model_selection import *
-from .moments import *
-from .privacy import *
-from .schema import *
-from .sketches import *
-from .summaries import *
+from .audit import Comparison, audit_epsilon, check_private_estimator, compare
+from .learners import (
+    PINPClassifier,
+    PINPRegressor,
+    TDDLClassifier,
+    TDDLRegressor,
+    TDILClassifier,
+    TDILRegressor,
+)
+from .model_selection import PrivateSearchCV
+from .moments import AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRegressor, Points
+from .privacy import (
+    BudgetExceededError,
+    BudgetWarning,
+    LedgerDamagedError,
+    NoiseWarning,
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    simulation,
+)
+from .schema import Categorical, Date, Numeric, Public, PublicVectorizer, SchemaFinder, TableSchema
+from .sketches import (
+    AdaptiveSketcher,
+    HistogramSketcher,
+    PrivateSketch,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+)
+from .summaries import (
+    PrivateMMDSummarizer,
+    SketchSummarizer,
+    SummarizedEstimator,
+    greedy_mmd_selection,
+    mmd2,
+    uniform_selection,
+)
 
 __version__ = "0.1.0"
 

@@ -60,20 +60,25 @@ def HasMethods(methods: list[str]) -> Any:
 
 
 def _is_random_state(value: Any) -> bool:
-    with suppress(ValueError):
+    with suppress(ValueError, TypeError):
         # `check_random_state` takes numpy's module for None.
         return check_random_state(value) is not None and value is not np.random
     return False
 
 
-_KINDS: dict[Any, Callable[[Any], bool]] = {
-    None: lambda value: value is None,
-    callable: callable,
-    "boolean": lambda value: isinstance(value, bool | np.bool_),
-    "array-like": lambda value: (
-        not np.isscalar(value) and (hasattr(value, "__len__") or hasattr(value, "shape"))
+_KINDS: dict[Any, _Allowed] = {
+    None: _Allowed("None", lambda value: value is None),
+    callable: _Allowed("a callable", callable),
+    "boolean": _Allowed("a bool", lambda value: isinstance(value, bool | np.bool_)),
+    "array-like": _Allowed(
+        "an array-like",
+        lambda value: (
+            not np.isscalar(value) and (hasattr(value, "__len__") or hasattr(value, "shape"))
+        ),
     ),
-    "random_state": _is_random_state,
+    "random_state": _Allowed(
+        "an int from 0 to 2**32 - 1, a numpy.random.RandomState or None", _is_random_state
+    ),
 }
 
 
@@ -86,19 +91,22 @@ def validate_parameter_constraints(
 ) -> None:
     """Raise InvalidParameterError for a parameter that satisfies none of its constraints."""
     for name, value in params.items():
-        allowed = constraints.get(name, "no_validation")
-        if allowed == "no_validation" or any(_satisfies(value, one) for one in allowed):
+        given = constraints.get(name, "no_validation")
+        if given == "no_validation":
             continue
-        kinds = " or ".join(getattr(one, "__name__", str(one)) for one in allowed)
-        raise InvalidParameterError(
-            f"The {name!r} parameter of {caller_name} must be {kinds}. Got {value!r} instead."
-        )
+        allowed = [_allowed(one) for one in given]
+        if not any(one.is_satisfied_by(value) for one in allowed):
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {caller_name} must be {' or '.join(map(str, allowed))}."
+                f" Got {value!r} instead."
+            )
 
 
-def _satisfies(value: Any, allowed: Any) -> bool:
-    if hasattr(allowed, "is_satisfied_by"):  # as scikit-learn's own have it
-        return bool(allowed.is_satisfied_by(value))
-    return isinstance(value, allowed) if isinstance(allowed, type) else _KINDS[allowed](value)
+def _allowed(one: Any) -> Any:
+    """Return what a type, a word, None or `callable` allows; other constraints as they are."""
+    if isinstance(one, type):
+        return _Allowed(f"a {one.__name__}", lambda value: isinstance(value, one))
+    return one if hasattr(one, "is_satisfied_by") else _KINDS[one]
 
 
 def check_params(estimator: Any) -> None:

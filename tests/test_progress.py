@@ -68,11 +68,16 @@ def test_a_stream_that_is_gone_loses_no_release(monkeypatch):
     of("sketcher")["histogram"].make(verbose=1).fit(X)
 
 
-def test_exact_noise_tells_how_many_numbers_are_drawn(capsys):
+def test_exact_noise_shows_that_it_goes_on(capsys, monkeypatch):
+    """Its numbers are no steps, for these are of rows."""
     values = np.zeros(9 * 4096 + 5, np.int64)
-    with progress("noise", 1):
+    monkeypatch.setattr(_computing, "_SECONDS_BETWEEN_LINES", 0.0)
+    with progress("fit", 1):
+        advance()
         noisy = noisy_integers(values.reshape(-1, 1), 10.0, "laplace")
     assert noisy.shape == (len(values), 1)
-    assert capsys.readouterr().err.startswith("noise: 36869 steps")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 + 10 + 1
+    assert all(line.startswith("fit: 1 steps") for line in lines)
     noisy_integers(values, 10.0, "laplace")  # by itself, or with verbose=0
     assert capsys.readouterr().err == ""

@@ -352,6 +352,8 @@ def test_a_draft_says_what_it_guessed():
     assert array.names is None
     assert [type(column) for column in array.columns] == [Numeric, Categorical]
     assert TableSchema.from_public(pl.DataFrame({"a": [1, None, 3]}))["a"].missing
+    for cells in ([1, 2, pd.NaT], ["a", "b", np.datetime64("NaT")]):  # which no draft would read
+        refused("holds dates or times", TableSchema.from_public, [[cell] for cell in cells])
 
 
 # ------------------------------------------------------------------------------------ tables of it

@@ -25,7 +25,15 @@ from simulated import simulate
 from sklearn.pipeline import make_pipeline
 
 from skdpsumm import Categorical, PrivateMMDSummarizer, PrivateSearchCV, TDILClassifier
-from skdpsumm.privacy import BudgetExceededError, GaussianDP, NoiseWarning, PrivacyLedger, PureDP
+from skdpsumm._computing import progress
+from skdpsumm.privacy import (
+    BudgetExceededError,
+    GaussianDP,
+    NoiseWarning,
+    PrivacyLedger,
+    PureDP,
+    _noise,
+)
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
 from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.schema import Date, Numeric, PublicVectorizer, SchemaFinder, TableSchema, _finder
@@ -241,11 +249,12 @@ def test_a_value_of_one_unit_is_never_told_and_gets_no_noise():
     assert counted(rows, max_rows_per_group=9, groups=[1] * 8 + [2]) == (["b"], [2])
 
 
-def test_draws_of_many_values_report_nothing(monkeypatch):
-    """A bar of progress would tell how many values there are."""
-    monkeypatch.setattr("skdpsumm.privacy._noise.progress", lambda *_, **__: pytest.fail("shown"))
-    words = [[f"w{i}"] for i in range(2 * _finder.DRAWN_AT_ONCE + 3)] * 2
-    assert SchemaFinder(["category"]).fit(words).schema_[0].categories == ("other",)
+def test_draws_of_many_values_report_no_steps(capsys):
+    """How many there are would tell how many values there are."""
+    words = [[f"w{i}"] for i in range(2 * _noise._DRAWN_AT_ONCE + 3)] * 2
+    with progress("find", 1):
+        assert SchemaFinder(["category"]).fit(words).schema_[0].categories == ("other",)
+    assert capsys.readouterr().err.startswith("find: 0 steps")
 
 
 def test_categories_are_in_an_order_of_their_own():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from skdpsumm import _sklearn
 
@@ -123,6 +124,12 @@ def test_parameters_are_taken_as_scikit_learn_takes_them(kind):
     for value in VALUES:
         first, second = (refusal(module, kind, value) for module in (originals, _sklearn))
         assert first == second, value
+
+
+def test_a_refusal_says_what_is_taken():
+    for kind, told in [("random_state", "an int from 0 to"), ("boolean", "a bool"), (str, "a str")]:
+        given = {"p": [kind, None]}, {"p": np.timedelta64(1, "D")}
+        refused(f"must be {told}", _sklearn.validate_parameter_constraints, *given, "C")
 
 
 FITS = """

@@ -223,8 +223,17 @@ def compare(
     >>> bool(found.entries[0][2] > 0.95)
     True
     """
-    given = {name: one for name, one in locals().items() if name not in ("table", "groups")}
-    found: Comparison = _Comparer(**given)._private_fit(table, groups=groups).comparison_
+    comparer = _Comparer(
+        release,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        max_rows_per_group=max_rows_per_group,
+        bins=bins,
+        target=target,
+        ledger=ledger,
+    )
+    found: Comparison = comparer._private_fit(table, groups=groups).comparison_
     return found
 
 
@@ -261,15 +270,26 @@ class _Comparer(PrivateFit, BaseEstimator):
         "max_rows_per_group": [None, Interval(Integral, 1, None, closed="left")],
     }
 
-    release: Any
-    bins: Any
-    target: int | str | None
-
-    def __init__(self, **given: Any):
-        self.__dict__.update(given)  # what `compare` was called with
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in self._parameter_constraints.keys() & vars(self)}
+    def __init__(
+        self,
+        release: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        adjacency: str,
+        max_rows_per_group: int | None,
+        bins: Any,
+        target: int | str | None,
+        ledger: PrivacyLedger | None,
+    ):
+        self.release = release
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.bins = bins
+        self.target = target
+        self.ledger = ledger
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

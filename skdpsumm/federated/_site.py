@@ -48,7 +48,7 @@ class OwnerSite(_files.Settings):
     keys : path-like
         The owner's private keys, as the command `new` writes them.
     log : path-like
-        File that records all that came and went: `OwnerLog`.
+        File that records all that came and went, for people to read.
     grants : path-like
         File that counts what was let go, as the command `new` makes it: `Grants`.
     max_rows : int, default=0

@@ -639,6 +639,15 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         super()._check_parameters()
         classifier_loss(self._loss(2), 2)  # which checks it
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if not (isinstance(self.loss, str) and self.loss == "auto"):
+            try:
+                classifier_loss(self.loss, 3)
+            except ValueError:  # of a loss for two classes, or of none, which `fit` tells
+                tags.classifier_tags.multi_class = False
+        return tags
+
     @property
     def _says_probabilities(self) -> bool:
         loss = self._loss(2)

@@ -73,7 +73,7 @@ _RESERVE_PER_RELEASE = 2.0**-20
 SCALE_MARGIN = 1 + 4e-12
 _LARGEST_VALUE = 2.0**60
 # Numbers that are drawn between two reports of progress: a tenth of a second.
-DRAWN_AT_ONCE = 4096
+_DRAWN_AT_ONCE = 4096
 # The smallest delta that float64 can calibrate, far beyond any use.
 _LEAST_DELTA = 1e-200
 # The stream of a seed that secret keys use; blocks have small numbers.
@@ -378,12 +378,12 @@ def noisy_integers(
         return values + _simulate(kind, scale, values.shape, stream)
     draw = _laplace_i64 if kind == "laplace" else _gaussian_i64
     flat = values.ravel()
-    if len(flat) <= DRAWN_AT_ONCE:
+    if len(flat) <= _DRAWN_AT_ONCE:
         return draw(flat, scale).reshape(values.shape)
     parts = []
-    for batch in gen_batches(len(flat), DRAWN_AT_ONCE):
+    for batch in gen_batches(len(flat), _DRAWN_AT_ONCE):
         parts.append(draw(flat[batch], scale))
-        advance(len(parts[-1]))
+        advance(0)  # a line says that it goes on; its steps are of rows
     return np.concatenate(parts).reshape(values.shape)
 
 

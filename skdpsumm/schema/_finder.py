@@ -65,15 +65,7 @@ from .._sklearn import Interval
 from ..privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger
 from ..privacy._fit import FOUND, PrivateFit
 from ..privacy._mechanisms import GaussianDP, Mechanism, NewValuesDP
-from ..privacy._noise import (
-    DRAWN_AT_ONCE,
-    MOST_LIFTED,
-    RESERVE,
-    TOO_LARGE,
-    Block,
-    IntegerNoise,
-    derived_seed,
-)
+from ..privacy._noise import MOST_LIFTED, RESERVE, TOO_LARGE, Block, IntegerNoise, derived_seed
 from ._columns import MOST_LISTED, Categorical, Date, Numeric
 from ._groups import Groups
 from ._reading import (
@@ -432,12 +424,10 @@ class _Draft:
     def told(self) -> Iterator[_Told]:
         """Yield what noise leaves of each block."""
         for i, (values, counts) in enumerate(self.counts):
-            noisy = [np.empty(0)]  # of a column that nobody has a value in
-            # A progress bar of more than one draw would tell how many values there are.
-            for start in range(0, len(counts), DRAWN_AT_ONCE):
-                some = counts[start : start + DRAWN_AT_ONCE]
-                noisy.append(self.noise.add_block(i, some, derived_seed(self.noise_seed, start)))
-            yield values, np.concatenate(noisy), self.noise.std_of_block(i)
+            noisy = np.empty(0)  # of a column that nobody has a value in
+            if len(counts):
+                noisy = self.noise.add_block(i, counts, derived_seed(self.noise_seed, 0))
+            yield values, noisy, self.noise.std_of_block(i)
 
     def found(self, kind: str, blocks: Sequence[_Told]) -> Numeric | Categorical | None:
         """Return what the blocks of a column tell of it; None if noise hides all."""

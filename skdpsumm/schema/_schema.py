@@ -38,6 +38,8 @@ from ._columns import (
 )
 from ._reading import (
     AS_WORDS,
+    TIME_TYPES,
+    TIMES,
     TWO_NAMES,
     CellError,
     SparseRows,
@@ -952,6 +954,8 @@ def _drafted(cells: NDArray) -> Column:
             dates = exact_dates(present, "D", None if zone is None else ZoneInfo(zone))
             days = _two_or_more(dates).astype(str).tolist()
             return Date(days[0], days[-1], zone=zone, **said)
+    if any(isinstance(cell, TIME_TYPES) for cell in cells.tolist()):  # NaT
+        raise CellError(TIMES)
     values = present.tolist()
     if not any(isinstance(value, str | bool) for value in values):
         numbers = _two_or_more(finite_numbers(present))

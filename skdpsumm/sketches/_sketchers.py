@@ -358,8 +358,9 @@ class RFFSketcher(BaseSketcher):
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
     verbose : int, default=0
-        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
-        rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is about 16,384 rows. So it tells
+        how many there are: it is off by default, and for the curator alone. Dask has its own
+        display.
 
     Attributes
     ----------
@@ -501,8 +502,9 @@ class RACESketcher(BaseSketcher):
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
     verbose : int, default=0
-        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
-        rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is about 16,384 rows. So it tells
+        how many there are: it is off by default, and for the curator alone. Dask has its own
+        display.
 
     Attributes
     ----------
@@ -640,8 +642,9 @@ class HistogramSketcher(BaseSketcher):
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
     verbose : int, default=0
-        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
-        rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is about 16,384 rows. So it tells
+        how many there are: it is off by default, and for the curator alone. Dask has its own
+        display.
 
     Attributes
     ----------
@@ -773,8 +776,9 @@ class SketchUnion(BaseSketcher):
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
     verbose : int, default=0
-        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
-        rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is about 16,384 rows. So it tells
+        how many there are: it is off by default, and for the curator alone. Dask has its own
+        display.
 
     Attributes
     ----------

@@ -344,7 +344,7 @@ class _Primal(Objective):
     def _by_curved_rows(self, roots: Floats, curved: NDArray, gradient: Floats) -> Floats:
         """Return Newton's direction by multipliers of the few rows whose loss is curved.
 
-        It is -gradient / Lambda + Phi^T B z, as in `_dual`.
+        It is -gradient / Lambda + Phi^T B z, as in `_through_dual`.
         """
         features = np.empty((len(curved), self.rows.n_features))
         for here, block in self.rows.blocks():

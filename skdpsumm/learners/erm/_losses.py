@@ -378,7 +378,8 @@ class Hinge(HuberizedHinge):
         if n_classes == 2:
             return Hinge()
         raise ValueError(
-            f"loss='hinge' is for two classes, and there are {n_classes}: take "
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"loss='hinge' is for two classes, and there are {n_classes}. Take "
             "loss='huberized_hinge', the hinge of several classes without corners."
         )
 

@@ -1,7 +1,7 @@
 """Where in their cells the rows of a column may lie: places, and their weights in each table.
 
 A column's cell has atoms. What neighbours and fine counts tell of these stands at the nodes of a
-binary tree (`Shape`): a mean share and its standard deviation. In a plausible table
+binary tree (`ColumnCells`): a mean share and its standard deviation. In a plausible table
 
 - the share on the left of a node is a Beta draw of that mean and deviation. Where less than a row
   tells it, as where noise may hide rows at an end of the range, it is any share in some tables. At
