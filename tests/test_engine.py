@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from skdpsumm import Numeric, TableSchema
-from skdpsumm.features import _feature_maps
+from skdpsumm.features import _feature_maps as maps
 from skdpsumm.features._feature_maps import ExactProduct, FourierMap, RACEMap
 
 # Tests of other things set these off, on tables as small as they are.
@@ -49,15 +49,13 @@ def make_matrix(d, p, seed=1):
 
 def fourier(d, p):
     matrix = make_matrix(d, p)
-    return lambda X: _feature_maps.fourier_sums(X, matrix)
+    return lambda X: maps.fourier_sums(X, matrix)
 
 
 def race(d, p):
     # A row moves only few counts, hence buckets so narrow that their edges are all over the place.
     matrix, offsets = 1e4 * make_matrix(d, p), np.linspace(0, 1, p)
-    return lambda X: _feature_maps.bucket_counts(
-        _feature_maps.race_codes(X, matrix, offsets, 13), 13
-    )
+    return lambda X: maps.bucket_counts(maps.race_codes(X, matrix, offsets, 13), 13)
 
 
 def one_by_one(sums, X):
@@ -151,7 +149,7 @@ def test_the_product_is_exact_on_the_parts(d):
 
 def deviation(turns):
     """Return how far grid values of float32 angles are from the circle, in units, at most."""
-    sums = _feature_maps.fourier_sums(np.ones((1, 1), np.float32), turns[None].astype(np.float64))
+    sums = maps.fourier_sums(np.ones((1, 1), np.float32), turns[None].astype(np.float64))
     angles = 2 * np.pi * turns.astype(np.float64)
     exact = GRID * np.stack([np.cos(angles), np.sin(angles)])
     return np.abs(sums.reshape(2, -1) - exact).max()
@@ -190,7 +188,7 @@ def test_every_row_is_on_the_circle_however_large(engine, dtype, scale):
     X = np.vstack([X, np.full((1, 4), largest, dtype), np.full((1, 4), -largest, dtype)])
     frequencies = rng.standard_normal((4, 30)) * np.logspace(-12, 11, 30)
     for row in X:
-        pairs = _feature_maps.fourier_sums(row[None], frequencies).reshape(2, -1)
+        pairs = maps.fourier_sums(row[None], frequencies).reshape(2, -1)
         assert np.abs(pairs).max() <= GRID
         radius = np.hypot(*pairs)
         assert np.abs(radius - GRID).max() <= np.sqrt(2) * ROUNDING
@@ -203,7 +201,7 @@ def test_grid_values_are_those_of_the_row(engine, dtype, more, d):
     frequencies = make_matrix(d, 33)
     angles = 2 * np.pi * (X.astype(np.longdouble) @ frequencies)
     expected = GRID * np.hstack([np.cos(angles), np.sin(angles)])
-    single = one_by_one(lambda rows: _feature_maps.fourier_sums(rows, frequencies), X)
+    single = one_by_one(lambda rows: maps.fourier_sums(rows, frequencies), X)
     assert np.abs(single - expected).max() < ROUNDING + more + ANGLE[engine]
 
 
@@ -211,11 +209,11 @@ def test_sums_are_exact_at_their_largest(engine):
     """All angles at half a turn, where the engines' partial sums are largest, or at a quarter."""
     n = 3 * 16384 + 1
     frequencies = np.full((1, 600), 0.5)
-    sums = _feature_maps.fourier_sums(np.ones((n, 1), np.float32), frequencies).reshape(2, -1)
+    sums = maps.fourier_sums(np.ones((n, 1), np.float32), frequencies).reshape(2, -1)
     np.testing.assert_array_equal(sums, [[-n * GRID] * 600, [0] * 600])
-    sums = _feature_maps.fourier_sums(np.ones((n, 1), np.float32), frequencies / 2).reshape(2, -1)
+    sums = maps.fourier_sums(np.ones((n, 1), np.float32), frequencies / 2).reshape(2, -1)
     np.testing.assert_array_equal(sums, [[0] * 600, [n * GRID] * 600])
-    sums = _feature_maps.fourier_sums(np.ones((n, 1), np.float32), -frequencies / 2).reshape(2, -1)
+    sums = maps.fourier_sums(np.ones((n, 1), np.float32), -frequencies / 2).reshape(2, -1)
     np.testing.assert_array_equal(sums, [[0] * 600, [-n * GRID] * 600])
 
 
@@ -226,9 +224,7 @@ def test_sums_are_exact_at_their_largest(engine):
 @pytest.mark.parametrize("n_buckets", [1, 7, 1000])
 def test_codes_are_floors_modulo_the_number_of_buckets(engine, dtype, n_buckets):
     x = np.concatenate([np.arange(-3000, 3001) / 4, np.array([2.0**22, -(2.0**22), 0.0, -0.0])])
-    codes = _feature_maps.race_codes(
-        x[:, None].astype(dtype), np.ones((1, 1)), np.zeros(1), n_buckets
-    )
+    codes = maps.race_codes(x[:, None].astype(dtype), np.ones((1, 1)), np.zeros(1), n_buckets)
     np.testing.assert_array_equal(codes.ravel(), np.floor(x).astype(int) % n_buckets)
 
 
@@ -239,9 +235,7 @@ def test_codes_stay_in_range(engine, dtype, n_buckets):
     whole = n_buckets * np.logspace(0, 30, 200)
     x = np.concatenate([[tiny, largest], whole, np.nextafter(whole, 0), np.nextafter(whole, 1e40)])
     x = np.concatenate([x, -x]).astype(dtype)[:, None]
-    codes = _feature_maps.race_codes(
-        x, np.array([[1.0, 1e11, 1e-11]]), np.array([0, 0.5, 0]), n_buckets
-    )
+    codes = maps.race_codes(x, np.array([[1.0, 1e11, 1e-11]]), np.array([0, 0.5, 0]), n_buckets)
     assert codes.min() >= 0
     assert codes.max() < n_buckets
 
@@ -253,10 +247,10 @@ def test_numpy_serves_where_numba_is_missing(monkeypatch):
     monkeypatch.delenv("SKDPSUMM_ENGINE", raising=False)
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "skdpsumm.features._engine_numba", raising=False)
-    loops = lru_cache(_feature_maps._compiled_loops.__wrapped__)
-    monkeypatch.setattr(_feature_maps, "_compiled_loops", loops)
-    assert _feature_maps.engine_name() == "numpy"
-    assert _feature_maps._kernels() is None
+    loops = lru_cache(maps._compiled_loops.__wrapped__)
+    monkeypatch.setattr(maps, "_compiled_loops", loops)
+    assert maps.engine_name() == "numpy"
+    assert maps._kernels() is None
     assert loops.cache_info().misses == 1  # a failed import takes milliseconds
 
 

@@ -26,16 +26,9 @@ from sklearn.pipeline import make_pipeline
 
 from skdpsumm import Categorical, PrivateMMDSummarizer, PrivateSearchCV, TDILClassifier
 from skdpsumm._computing import progress
-from skdpsumm.privacy import (
-    BudgetExceededError,
-    GaussianDP,
-    NoiseWarning,
-    PrivacyLedger,
-    PureDP,
-    _noise,
-)
+from skdpsumm.privacy import BudgetExceededError, GaussianDP, NoiseWarning, PrivacyLedger, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
-from skdpsumm.privacy._noise import IntegerNoise
+from skdpsumm.privacy._noise import _DRAWN_AT_ONCE, IntegerNoise
 from skdpsumm.schema import Date, Numeric, PublicVectorizer, SchemaFinder, TableSchema, _finder
 from skdpsumm.schema._finder import N_SCALE_CELLS, _numbers, _places
 from skdpsumm.sketches import HistogramSketcher, PrivateSketch
@@ -251,7 +244,7 @@ def test_a_value_of_one_unit_is_never_told_and_gets_no_noise():
 
 def test_draws_of_many_values_report_no_steps(capsys):
     """How many there are would tell how many values there are."""
-    words = [[f"w{i}"] for i in range(2 * _noise._DRAWN_AT_ONCE + 3)] * 2
+    words = [[f"w{i}"] for i in range(2 * _DRAWN_AT_ONCE + 3)] * 2
     with progress("find", 1):
         assert SchemaFinder(["category"]).fit(words).schema_[0].categories == ("other",)
     assert capsys.readouterr().err.startswith("find: 0 steps")
