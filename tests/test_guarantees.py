@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from itertools import pairwise
 
 import mpmath
@@ -548,3 +548,8 @@ def test_repr_says_first_that_noise_was_simulated():
     text = repr(PrivacyGuarantee(PureDP(1.0), simulated=True))
     assert text.startswith("<PrivacyGuarantee SIMULATED, protects nobody: ")
     assert "Would protect" in text
+
+
+def test_a_cost_of_ones_own_is_checked_however_its_fields_are_annotated():
+    own = make_dataclass("Own", [("mu", float)], bases=(GaussianDP,), frozen=True)
+    refused("^mu must be", own, math.nan)

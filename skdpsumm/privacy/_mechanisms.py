@@ -622,7 +622,8 @@ def check_count(name: str, count: Any) -> None:
 
 
 # What the dataclasses of this package hold, by the annotation of the field.
-_CHECKS = {"float": check_cost, "int": check_count}
+_CHECKS: dict[Any, Any] = {"float": check_cost, "int": check_count}
+_CHECKS |= {float: check_cost, int: check_count}  # where annotations are no texts
 
 
 def check_number(name: str, value: float) -> None:
