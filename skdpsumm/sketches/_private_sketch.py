@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from .._bounded import MOST_BYTES, MOST_CONTAINERS, check_json, read_json
+from .._bounded import DEEPEST, MOST_BYTES, check_json, read_json
 from .._html import cut, html_table, more_of, some_of
 from ..features._feature_maps import (
     AVERAGE,
@@ -873,8 +873,8 @@ def check_fits(
         text = _encoded(header_of(state, privacy), told)
         # A header may grow by this later: by digits of numbers, and by what sums of sketches state.
         room = MOST_BYTES - 2**16
-        # The maps of this library are flat, and few marks between values are few values.
-        if len(text) > room or sum(map(text.count, (b",", b"[", b"{"))) > MOST_CONTAINERS:
+        # A text of so few marks is neither too deep nor too large, whatever map it describes.
+        if len(text) > room or sum(map(text.count, (b",", b"[", b"{"))) > DEEPEST:
             check_json(text, most_bytes=room)
         if (most := len(text) + sum(array.nbytes for array in told.values())) > LARGEST_FILE:
             raise ValueError(f"It has {most:,} bytes, and may have {LARGEST_FILE:,}.")
