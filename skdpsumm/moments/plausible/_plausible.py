@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations, islice
 from typing import Any
@@ -43,6 +44,8 @@ from ._places import InsideCells, Places, at_quantiles
 from ._rows import NamedRows, Rows, possible_rows
 
 Meets = Callable[[Rows], NDArray[np.bool_]]
+# The cell of each point in a group, and the counts of these cells in all tables.
+CellsOfPoints = tuple[NDArray[np.int64], Floats]
 NOISE, UNCOUNTED, PLACES, SAMPLING = "noise", "uncounted", "places", "sampling"
 # In what plausible tables differ, by what an interval covers.
 PRIORS = {
@@ -468,9 +471,12 @@ class DrawnTables:
                 u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
         groups += [p for p in combinations(columns, 2) if p not in groups]
+        cells = self.cells_of_points(codes, groups)
+        raked = partial(self._raked, weights, base, cells)
         if self.n_tables:
-            weights[1:] = self.followed(weights[1:], codes, base, groups)
-        return self._made(values, weights)
+            followed = self.followed(weights[1:], base, cells)
+            weights = np.concatenate([weights[:1], followed])
+        return replace(self._made(values, weights), raked=raked)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
@@ -493,9 +499,16 @@ class DrawnTables:
             more = more[possible[tuple(more[:, a] for a in group)]]
         return more
 
-    def followed(
-        self, weights: Floats, codes: NDArray, base: Floats, groups: Sequence[Group]
-    ) -> Floats:
+    def cells_of_points(self, codes: NDArray, groups: Sequence[Group]) -> list[CellsOfPoints]:
+        """Return in which cell of each group points are, and that group's counts in all tables."""
+        found = []
+        for g in [g for g in groups if not any(set(g) < set(other) for other in groups)]:
+            shape = [self.model.sizes[a] for a in g]
+            place = np.ravel_multi_index([codes[:, a] for a in g], shape)
+            found.append((place, self.counts(g).reshape(1 + self.n_tables, -1)))
+        return found
+
+    def followed(self, weights: Floats, base: Floats, cells: Sequence[CellsOfPoints]) -> Floats:
         """Return weights of points, moved to the counts of some groups in each table.
 
         They are moved by what is missing in a cell, in proportion to weights `base` there, which
@@ -504,28 +517,49 @@ class DrawnTables:
         Parameters
         ----------
         weights : ndarray of shape (n_tables, n)
-        codes : ndarray of int, shape (n, d)
-            The cells of the points.
         base : ndarray of shape (n,)
-        groups : sequence of tuple of int
+        cells : sequence of CellsOfPoints
         """
-        cells, n = [], len(base)
-        for g in [g for g in groups if not any(set(g) < set(other) for other in groups)]:
-            shape = [self.model.sizes[a] for a in g]
-            place = np.ravel_multi_index([codes[:, a] for a in g], shape)
-            shared = csr_array((base, place, np.arange(n + 1)), (n, math.prod(shape)))
+        parts, n = [], len(base)
+        for place, counts in cells:
+            shared = csr_array((base, place, np.arange(n + 1)), (n, counts.shape[1]))
             summed = csr_array((np.ones(n), place, np.arange(n + 1)), shared.shape).T
             whole = np.maximum(summed @ base, TINY)[:, None]
-            cells.append((shared, summed, self.counts(g)[1:].reshape(self.n_tables, -1).T, whole))
+            parts.append((shared, summed, counts[1:].T, whole))
         found = np.empty_like(weights)
         # So few tables at once that they stay in the processor's cache, which is four times faster.
         step = max(2**18 // n, 1)
         for some in (slice(k, k + step) for k in range(0, len(weights), step)):
             moved = weights[some].T.copy()
             for _ in range(RAKING_SWEEPS):
-                for shared, summed, counts, whole in cells:
+                for shared, summed, counts, whole in parts:
                     moved += shared @ ((counts[:, some] - summed @ moved) / whole)
             found[some] = moved.T
+        return found
+
+    def _raked(
+        self, weights: Floats, base: Floats, cells: Sequence[CellsOfPoints], block: slice
+    ) -> Floats:
+        """Return weights that are not negative and follow the counts of some tables.
+
+        Those of each cell are multiplied (raking [1]_) until they sum to its count. Counts are made
+        those of their projection to the simplex, so that cells of noise alone do not add rows.
+
+        References
+        ----------
+        .. [1] Deming and Stephan (1940), "On a least squares adjustment of a sampled frequency
+           table when the expected marginal totals are known".
+        """
+        found, least = np.maximum(weights[block], ROUNDING * base), ROUNDING * base
+        parts = [
+            (place, projected(counts[block], np.bincount(place, minlength=counts.shape[1]) > 0))
+            for place, counts in cells
+        ]
+        for k, own in enumerate(found):
+            for place, counts in parts * RAKING_SWEEPS:
+                summed = np.bincount(place, own, counts.shape[1])
+                own *= (counts[k] / np.maximum(summed, TINY))[place]
+                np.maximum(own, least, out=own)
         return found
 
     def _beyond(self, base: Floats, *use: object) -> Floats:
@@ -556,3 +590,22 @@ class DrawnTables:
             whole = np.maximum(np.add.reduceat(there, starts), TINY)
             own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
         return weights
+
+
+def projected(counts: Floats, possible: NDArray[np.bool_]) -> Floats:
+    """Return the nearest counts that are not negative and sum to the same, shape (n_tables, n).
+
+    They are 0 where rows are not possible [1]_.
+
+    References
+    ----------
+    .. [1] Duchi, Shalev-Shwartz, Singer and Chandra (2008), "Efficient projections onto the l1-ball
+       for learning in high dimensions", figure 1.
+    """
+    found, own = np.zeros_like(counts), counts[:, possible]
+    whole = np.maximum(own.sum(axis=1, keepdims=True), TINY)
+    ordered = -np.sort(-own, axis=1)
+    excess = (np.cumsum(ordered, axis=1) - whole) / np.arange(1, own.shape[1] + 1)
+    last = np.sum(ordered > excess, axis=1, keepdims=True) - 1
+    found[:, possible] = np.maximum(own - np.take_along_axis(excess, last, axis=1), 0.0)
+    return found

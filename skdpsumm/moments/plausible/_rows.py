@@ -323,6 +323,9 @@ class Rows:
         a function takes and does not depend on.
     n_rows : float, default=None
         What weights are shares of, where they do not sum to it. None, where they do.
+    raked : callable, default=None
+        Takes some tables, and returns weights of their rows that are not negative and have the
+        tables' counts. None, where rows fill cells: their signed weights are clipped.
     codes : ndarray of int, shape (1 or 1 + B, n), default=0
         The group of each row, -1 for rows of none. By default all are in one group.
     n_groups : int, default=1
@@ -333,6 +336,7 @@ class Rows:
     weights: Floats
     others: Callable[[int, int], NDArray]
     n_rows: float | None = None
+    raked: Callable[[slice], Floats] | None = None
     codes: Codes = field(default_factory=lambda: np.zeros((1, 1), np.int64))
     n_groups: int = 1
 
@@ -380,7 +384,13 @@ class Rows:
 
     def where(self, truths: NDArray) -> Self:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
-        return replace(self, weights=self.weights * np.nan_to_num(truths), n_rows=None)
+        truths, raked = np.nan_to_num(truths), self.raked
+
+        def met(block: slice) -> Floats:
+            return raked(block) * (truths if len(truths) == 1 else truths[block])
+
+        weights = self.weights * truths
+        return replace(self, weights=weights, n_rows=None, raked=raked and met)
 
     # ---- statistics of groups of them
 
@@ -589,10 +599,11 @@ def positive_weights(
 
     A plausible table has negative weights, where noise took more rows from a cell than there are.
     Clipped, they would leave too many rows in long tails, and columns that hardly go together. So
-    after they are clipped, weights are tilted, ``w exp(lambda g)``, until the number of rows, of
-    each category and of missing values, and the means, variances and covariances of numbers, are
-    what the signed table has (calibration [1]_). Where no weights have all of these, they come
-    close, and then have all but the variances and covariances.
+    points are raked to the table's counts, and other rows clipped; then weights are tilted, ``w
+    exp(lambda g)``, until the number of rows, of each category and of missing values, and the
+    means, variances and covariances of numbers, are what the signed table has (calibration [1]_).
+    Where no weights have all of these, they come close, and then have all but the variances and
+    covariances.
 
     Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
     rows lie where the model has them: then all sums are moved by what the mean over all tables is
@@ -614,7 +625,8 @@ def positive_weights(
         signed = rows.weights[block]
         # No function is negative, nor is its sum.
         goal = np.maximum(_sums(functions, signed) + shift, ROUNDING * functions @ own)
-        found = calibrated(np.maximum(signed, ROUNDING * own), goal, functions)
+        start = signed if rows.raked is None else rows.raked(block)
+        found = calibrated(np.maximum(start, ROUNDING * own), goal, functions)
         yield from calibrated(found, goal[:, :n_first], functions[:, :n_first])
 
 

@@ -187,7 +187,9 @@ class PlausiblePoints:
         for j in columns:
             codes[:, j] = model.cells[j].cell_of_atom[model.cells[j].find(self._column(j))]
         groups = model.counted_together(tuple(columns))
-        found = counted.tables_of(NOISE).followed(weights, codes, np.ones(len(codes)), groups)
+        tables = counted.tables_of(NOISE)
+        cells = tables.cells_of_points(codes, groups)
+        found = tables.followed(weights, np.ones(len(codes)), cells)
         if not self._regression.center:  # then these are shares, too
             found *= self.n_rows / np.maximum(found.sum(axis=1, keepdims=True), 1.0)
         return found
