@@ -938,10 +938,7 @@ def framed(
         if own is not None
     }
     if library == "pandas" and base is not None:  # a new index takes longer than the columns
-        table = base.copy()
-        for name, column in made.items():
-            table[name] = column
-        return table
+        return base.assign(**made)
     # Each library has its own mark of a missing value.
     if library == "pyarrow":
         import pyarrow as pa

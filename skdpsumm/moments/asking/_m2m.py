@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from itertools import combinations_with_replacement
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -30,7 +31,7 @@ from ..inferring._points import (
     points_for_a_look,
     systematic,
 )
-from ..plausible._rows import NamedRows, values_at
+from ..plausible._rows import NamedRows, covariance, values_at
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate, framed, warn_of_the_drowned, warn_of_the_lone
 from ._statistics import AskedFunction, StatisticsMixin
@@ -413,12 +414,14 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _errors_of_numbers(self, X: NDArray) -> list[float]:
         """Return the errors of means and covariances, in units of range."""
         numeric, low, high = self._numeric(None)
-        columns = [self.schema_.columns[j].numbers(X[:, j]) for j in numeric]
-        means, covariances = _moments(np.column_stack(columns))
-        spans = high - low
-        first = (np.asarray(self.mean()) - means) / spans
-        second = (np.asarray(self.covariance()) - covariances) / np.outer(spans, spans)
-        return [*first, *second[np.triu_indices(len(spans))]]
+        columns = [self.schema_.columns[j].numbers(X[:, j])[None] for j in numeric]
+        means = [np.nansum(one) / np.sum(~np.isnan(one)) for one in columns]
+        each, pairs = np.ones((1, len(X))), combinations_with_replacement(columns, 2)
+        covariances = np.ravel([covariance(each, *pair) for pair in pairs])
+        units, upper = high - low, np.triu_indices(len(low))
+        first = (np.asarray(self.mean()) - means) / units
+        second = np.asarray(self.covariance())[upper] - covariances
+        return [*first, *(second / np.outer(units, units)[upper])]
 
     def sample(self, n_samples: int, random_state: Any = None) -> Any:
         """Draw synthetic rows: a table that looks like the rows, as far as the release tells.
@@ -529,13 +532,3 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         means = sketch.unprojected()  # which noise does not bias
         own = self._points
         return MomentRegression(means, points, regularization=own.regularization, center=own.center)
-
-
-def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:
-    """Return means and covariances, each of the rows in which its columns are present."""
-    present = ~np.isnan(columns)
-    means = np.where(present, columns, 0.0).sum(axis=0) / present.sum(axis=0)
-    there, centred = present.astype(np.float64), np.where(present, columns - means, 0.0)
-    both = there.T @ there
-    first = centred.T @ there / both
-    return means, centred.T @ centred / both - first * first.T

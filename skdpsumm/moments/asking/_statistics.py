@@ -1013,17 +1013,15 @@ class StatisticsMixin:
         which = _each_once(self._columns(columns, "columns"), columns)
         if isinstance(normalize, bool | np.bool_):
             return which, () if normalize else None
-        if normalize in ("index", "columns"):
-            if len(which) != 2:
-                raise ValueError(f"normalize={normalize!r} is for tables of two columns.")
+        if normalize in ("index", "columns") and len(which) == 2:
             return which, (int(normalize == "index"),)
         if isinstance(normalize, list | tuple):
             over = [self._asked.index(column, "normalize") for column in normalize]
             if over and set(over) <= set(which):
                 return which, tuple(which.index(j) for j in over)
         raise ValueError(
-            "normalize must be True, False, 'index', 'columns' or a list of some of the columns, "
-            f"got {normalize!r}."
+            "normalize must be True, False, a list of some of the columns or, of two columns, "
+            f"'index' or 'columns'; got {normalize!r}."
         )
 
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
@@ -1184,7 +1182,7 @@ class AskedFunction:
                 continue
             rows = self._plausible.all_rows(columns, most=MOST_TABLE_CELLS)
             if rows is not None:
-                values = values_at(self.function, rows)[:, outputs]
+                values = self.at(rows, outputs)[0, rows.weights[0] > 0]
                 certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)
         unseen = constant & ~certain
         for which, then in ((certain, _CERTAIN), (unseen, _UNSEEN)):

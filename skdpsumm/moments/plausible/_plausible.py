@@ -177,8 +177,11 @@ class PlausibleTables:
 
         return NamedRows(self.schema, n, column)
 
-    def all_rows(self, columns: Sequence[int], most: int) -> NamedRows | None:
-        """Return all rows of some columns that the schema allows, None where there are too many."""
+    def all_rows(self, columns: Sequence[int], most: int) -> Rows | None:
+        """Return all rows of some columns, or None where these are more than `most`.
+
+        Those that the schema rules out have no weight.
+        """
         values = [self.model.cells[j].all_values() for j in columns]
         sizes = [most + 1 if one is None else len(one) for one in values]
         if math.prod(sizes) > most:
@@ -187,14 +190,8 @@ class PlausibleTables:
         known = {
             j: np.asarray(one)[code] for j, one, code in zip(columns, values, codes, strict=True)
         }
-        n = codes.shape[1]
-
-        def column(j: int) -> NDArray:
-            return known[j] if j in known else np.resize(self.model.some_values(j, 256), n)
-
-        rows = NamedRows(self.schema, n, column)
-        possible = np.flatnonzero(possible_rows(rows, self.model, columns))
-        return NamedRows(self.schema, len(possible), lambda j: column(j)[possible])
+        rows = Rows(self.schema, known, np.ones((1, codes.shape[1])), self.model.some_values)
+        return rows.where(rows.ask(lambda one: possible_rows(one, self.model, columns))[..., 0])
 
 
 class DrawnTables:
@@ -369,7 +366,7 @@ class DrawnTables:
         of_unit = np.unravel_index(unit, sizes)
         code = [cell[of_unit[k]] for k, (cell, _) in enumerate(units)]
         values = {
-            j: self._exact_values(j, of_unit[k], code[k])
+            j: self.model.cells[j].values(of_unit[k], np.full(len(unit), 0.5))
             for k, j in enumerate(columns)
             if places[k].is_exact
         }
@@ -401,13 +398,6 @@ class DrawnTables:
             return np.arange(column.n_cells), None
         return column.cell_of_atom, self.places(j).atom_shares()
 
-    def _exact_values(self, j: int, unit: NDArray, cell: NDArray) -> NDArray:
-        """Return the values of rows of a column whose units have one each."""
-        column, places = self.model.cells[j], self.places(j)
-        if column.edges is None and column.n_atoms != column.n_cells:
-            return column.values(unit, np.full(len(unit), 0.5))
-        return places.values()[np.searchsorted(places.cell, cell)]
-
     # ---- points, of more columns
 
     def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
@@ -420,12 +410,12 @@ class DrawnTables:
         rng, n = self._stream("about", columns), len(codes)
         met = meets(pool)[:n]  # beyond these are the points of empty cells
         drawn = self._engine.more_points
-        more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
-        anywhere = {j: rng.integers(self.model.sizes[j], size=ROWS_OF_MODEL) for j in columns}
-        found = np.flatnonzero(meets(self._valued(anywhere, rng)))
-        others = np.zeros((min(len(found), n), codes.shape[1]), np.int64)
+        more = drawn[meets(self._valued(columns, drawn, rng))]
+        anywhere = np.zeros((ROWS_OF_MODEL, codes.shape[1]), np.int64)
         for j in columns:
-            others[:, j] = anywhere[j][found[:n]]
+            anywhere[:, j] = rng.integers(self.model.sizes[j], size=ROWS_OF_MODEL)
+        found = anywhere[meets(self._valued(columns, anywhere, rng))]
+        others = found[:n]
         one_row = len(found) / ROWS_OF_MODEL / max(len(others), 1)
         rare = base.sum() / ROWS_OF_MODEL
         own = np.where(met, base * n / ROWS_OF_MODEL, base)
@@ -433,13 +423,11 @@ class DrawnTables:
         codes = np.concatenate([codes, more, others])
         return self._rows_of_points(columns, codes, base, "about", columns)
 
-    def _valued(self, codes: dict[int, NDArray], rng: np.random.Generator) -> Rows:
+    def _valued(self, columns: Group, codes: NDArray, rng: np.random.Generator) -> Rows:
         """Return rows of the model in these cells."""
-        values = {
-            j: self.model.cells[j].values(*self.model.cells[j].at(own, rng.random(len(own))))
-            for j, own in codes.items()
-        }
-        return self._made(values, np.ones((1, len(next(iter(codes.values()))))))
+        cells, n = self.model.cells, len(codes)
+        values = {j: cells[j].values(*cells[j].at(codes[:, j], rng.random(n))) for j in columns}
+        return self._made(values, np.ones((1, n)))
 
     def _rows_of_points(
         self, columns: Group, codes: NDArray, base: Floats, *use: object, empty: bool = True
