@@ -158,8 +158,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _check_own(self) -> None:
         """Raise ValueError for wrong parameters, and for options of points without effect."""
         check_params(self)
-        if isinstance(self.inference, Points):
-            self.inference.check(type(self).__name__, self._of_points)
+        self._points.check(type(self).__name__, self._of_points)
 
     def _check_readable(self, feature_map: FeatureMap, table: TableSchema) -> None:
         """Raise ValueError if a sketch of a table could not be read; no data needed.
@@ -173,8 +172,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         if not self._is_graphical(feature_map) and self._regresses:
             check_solvable(feature_map)
         check_ranges(table)
-        if isinstance(self.inference, Points):
-            self.inference.check_prior(table)
+        self._points.check_prior(table)
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:
         """Return whether a graphical model reads the release; raise where it cannot."""

@@ -543,7 +543,9 @@ class Estimate(NDArrayOperatorsMixin):
             value, error = self._written(self._value, self._shown_error())
             return f"{value} +- {error} ({told})"
         most = 60  # entries, as many as rows of a pandas frame
-        lines = _align([("", "value", "std error"), *self._rows(most)])
+        rows = [("", "value", "std error"), *self._rows(most)]
+        a, b, c = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines = [f"{name:<{a}}  {value:>{b}}  {error:>{c}}" for name, value, error in rows]
         lines += more_of(range(self._value.size), most)
         return "\n".join([*lines, f"({note})"] if note else lines)
 
@@ -687,11 +689,6 @@ def _written(number: float, digits: int) -> str:
     """Return a number to so many digits; below ten millions 390 is read sooner than 3.9e+02."""
     text = f"{number:.{digits}g}"
     return f"{float(text):.0f}" if "e+" in text and abs(number) < 1e7 else text
-
-
-def _align(rows: list[tuple[str, str, str]]) -> list[str]:
-    widths = [max(len(row[k]) for row in rows) for k in range(3)]
-    return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
 
 
 class AnswerWarning(UserWarning):

@@ -243,8 +243,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._set_target(columns, target)
         self._table, self._target = columns, target
         graphical = self._is_graphical(sketch.feature_map)
-        draw = self._drawn_rows if graphical else self._weighted_points
-        points, weights = draw(sketch, columns, rng)
+        points, weights = self._synthetic_rows(sketch, columns, rng)
         if columns.missing(target):  # of which nothing is learnt
             known = ~absent(columns, points[:, target], target)
             if not known.any():
@@ -263,12 +262,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             self._warn_of_few_points(inputs.shape[1])
         warn_of_invisible_inputs(sketch, columns, target, None if graphical else self._points.prior)
         return self
-
-    def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
-        """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
-        generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-        rows = self._model.sample(self.n_synthetic, generator)
-        return rows, np.full(len(rows), 1 / len(rows))
 
     def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng: Any) -> Any:
         """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
@@ -368,8 +361,12 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Of two classes it is the indicator of the second, (n, 1).
         """
 
-    def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
-        """Return points, shape (n, d), and weights that sum to one, if they are not printed."""
+    def _synthetic_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
+        """Return rows, shape (n, d), and weights that sum to one, if they are not printed."""
+        if self._is_graphical(sketch.feature_map):
+            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+            rows = self._model.sample(self.n_synthetic, generator)
+            return rows, np.full(len(rows), 1 / len(rows))
         own = self._points
         points = draw_points(own.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
@@ -806,12 +803,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     def _completed(self, inputs, learnt, weights):
         # An estimator must see every class: of one without rows some other row is taken.
         gone = np.setdiff1d(self.classes_, learnt)
-        if len(gone):
-            extra = np.arange(len(gone)) % len(inputs)
-            alike = 0.0 if np.ptp(weights) else weights[0]
-            inputs = np.concatenate([inputs, inputs[extra]])
-            learnt = np.concatenate([learnt, gone])
-            weights = np.concatenate([weights, np.full(len(gone), alike)])
+        inputs = np.concatenate([inputs, inputs[np.arange(len(gone)) % len(inputs)]])
+        learnt = np.concatenate([learnt, gone])
+        weights = np.append(weights, np.full(len(gone), 0.0 if np.ptp(weights) else weights[0]))
         # And a class without weight keeps a trace.
         floor = max(1e-6 * weights.sum() / len(weights), 1e-8 * weights.max())
         for label in self.classes_:
