@@ -3,13 +3,18 @@
 Beside them are the arrays of numbers that all modules name.
 """
 
+import math
+
+from .._computing import UNIT
+
 # Columns of the table, by their numbers.
 Group = tuple[int, ...]
 
 
 # Parts of a whole up to this are rounding errors: of a step, a row, a share, a singular value, or
-# of what a solver leaves. A row keeps this part of its weight where noise has taken all of it.
-ROUNDING = 1e-9
+# of what a solver leaves. It is half of the digits of a float, which differences of squares lose. A
+# row keeps this part of its weight where noise has taken all of it.
+ROUNDING = math.sqrt(UNIT)
 # Plausible tables: the width of an interval is then known to 7 per cent (1 / sqrt(2 * 100)).
 N_TABLES = 100
 # A plausible table has this many rows of a column, of two or of three, and this many in a cell at
@@ -79,9 +84,6 @@ SHARE_BESIDE_MODEL, SHARE_BESIDE_DENSITY = 0.02, 0.1
 TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
 # A question's table has up to this many cells: more take more than they tell.
 MOST_TABLE_CELLS = 2**20
-# Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
-# the error bar missed the truth, below that it held.
-ERRORS_MISSED = 8.0
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
 # 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
 # once.

@@ -39,12 +39,7 @@ from ...schema._schema import SchemaLike, TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper, table_of
-from .._numbers import (
-    ERRORS_MISSED,
-    LEAST_SHARE_EXPLAINED,
-    MOST_FEATURES_OF_MODEL,
-    POINTS_PER_INPUT,
-)
+from .._numbers import LEAST_SHARE_EXPLAINED, MOST_FEATURES_OF_MODEL, POINTS_PER_INPUT
 from ..asking._estimate import AnswerWarning, Estimate, distinct, warn_of_the_drowned
 from ..inferring._points import (
     MomentRegression,
@@ -523,31 +518,27 @@ def _connected(feature_map: FeatureMap, target: int) -> list[int]:
 def _explained_shares(
     sketch: PrivateSketch, columns: TableSchema, target: int, inputs: NDArray, prior: str
 ) -> NDArray[np.float64]:
-    """Return of each input how much of its dependence with the target the features explain."""
+    """Return of each input how much of its dependence with the target the features can explain.
+
+    They are not shrunk as against noise, which is another matter.
+    """
     # Points of its own, always the same: a model does not change because it was judged.
     # Any features explain much of few points for each.
     n_points = max(5_000, 10 * sketch.feature_map.n_features)
     rng = check_random_state(0)
     points = draw_points(prior, sketch, columns, n_points, rng)
     points = stack_columns([rng.permutation(points[:, j]) for j in range(columns.n_columns)])
-    model = MomentRegression(sketch, points, regularization="theory", center=True)
+    model = MomentRegression(sketch, points, regularization=0.0, center=True)
     label = _standardised(points, columns, target)
     return np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])
 
 
 def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
-    """Return the share of an input's products with the label that phi explains.
-
-    It is one where noise hides the rest.
-    """
+    """Return the share of an input's products with the label that phi can explain."""
     products = (one[:, :, None] * label[:, None, :]).reshape(len(one), -1)
     products -= products.mean(axis=0)
-    slope, rest = model.approximate(products)
-    noise, spread = model.sketch.linear_noise_std(slope), products.var(axis=0).sum()
-    # What is left out matters from as many standard errors of noise on as it does for answers.
-    if rest.sum() <= ERRORS_MISSED**2 * np.sum(noise**2):
-        return 1.0
-    return max(1.0 - float(rest.sum() / spread), 0.0)
+    rest = model.approximate(products)[1]
+    return 1.0 - float(rest.sum() / max(products.var(axis=0).sum(), TINY))
 
 
 def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
