@@ -829,10 +829,7 @@ def warn_of_the_clipped(
         places, column = plausible.tables_of("table").places(j), plausible.schema.columns[j]
         if not places.at_ends.any():
             continue
-        cells = places.column
-        new_piece = np.diff(cells.piece_of_atom[: cells.n_present], prepend=-1) > 0
-        cuts = cells.edges[:-1][new_piece]
-        is_there = [np.any(value <= cuts[1]), np.any(value >= cuts[-1])]
+        is_there = [np.any(value <= places.cuts[1]), np.any(value >= places.cuts[-1])]
         moved = slope * places.at_ends * places.beyond
         matters = (places.at_ends > 0) & (np.array(is_there) | (moved > error.min()))
         for k in np.flatnonzero(matters & (np.array(column.bounds) != 0)).tolist():

@@ -23,7 +23,6 @@ from ...sketches._partitions import PartitionSchema
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper
 from ..inferring._points import (
-    MomentRegression,
     Points,
     Shift,
     draw_points,
@@ -516,19 +515,14 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         return self
 
     def _prepare_points(self, sketch, columns, rng):
-        prior, shift = self._points.prior, None
+        prior, center, shift = self._points.prior, self._points.center, None
         if self._model is None and isinstance(prior, str) and prior != "uniform":
             look = columns.sample(points_for_a_look(sketch, self.n_synthetic), rng)
-            shift = Shift.of(self._regressed(sketch, look))
+            shift = Shift.of(self._regressed(sketch, look, center=center))
             prior = "kde" if prior == "kde" or shift.is_worth_a_density else "uniform"
         points = draw_points(prior, sketch, columns, self.n_synthetic, rng, self._model)
-        self._regression = self._regressed(sketch, points)
+        self._regression = self._regressed(sketch, points, center=center)
         left = Shift.of(self._regression)
         if shift is not None and prior == "kde":
             left = shift.left_by_density(left)
         self._plausible = PlausiblePoints(self._regression, left, columns, self._model)
-
-    def _regressed(self, sketch, points):
-        means = sketch.unprojected()  # which noise does not bias
-        own = self._points
-        return MomentRegression(means, points, regularization=own.regularization, center=own.center)

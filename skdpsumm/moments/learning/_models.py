@@ -362,14 +362,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
             rows = self._model.sample(self.n_synthetic, generator)
             return rows, np.full(len(rows), 1 / len(rows))
-        own = self._points
-        points = draw_points(own.prior, sketch, columns, self.n_synthetic, rng)
+        points = draw_points(self._points.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
             if not self._regresses:
                 return maxent_points(sketch, points, columns, rng)
-            means, penalty = sketch.unprojected(), own.regularization
-            ridge = MomentRegression(means, points, regularization=penalty, center=False)
-            return points, ridge.weights
+            return points, self._regressed(sketch, points, center=False).weights
 
     def _warn_of_few_points(self, n_inputs: int) -> None:
         """Warn where the weights have collapsed on few points; all of it was released before."""
@@ -529,16 +526,13 @@ def _explained_shares(
     points = draw_points(prior, sketch, columns, n_points, rng)
     points = stack_columns([rng.permutation(points[:, j]) for j in range(columns.n_columns)])
     model = MomentRegression(sketch, points, regularization=0.0, center=True)
-    label = _standardised(points, columns, target)
-    return np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])
-
-
-def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
-    """Return the share of an input's products with the label that phi can explain."""
-    products = (one[:, :, None] * label[:, None, :]).reshape(len(one), -1)
-    products -= products.mean(axis=0)
-    rest = model.approximate(products)[1]
-    return 1.0 - float(rest.sum() / max(products.var(axis=0).sum(), TINY))
+    label, shares = _standardised(points, columns, target)[:, None], []
+    for j in inputs:
+        products = (_standardised(points, columns, j)[..., None] * label).reshape(n_points, -1)
+        products -= products.mean(axis=0)
+        rest = model.approximate(products)[1]
+        shares.append(1 - rest.sum() / max(products.var(axis=0).sum(), TINY))
+    return np.array(shares)
 
 
 def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:

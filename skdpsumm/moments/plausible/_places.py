@@ -82,6 +82,8 @@ class Places:
     at_ends, beyond : ndarray of shape (2,)
         Share of the column's rows at either end of its range, if they may be clipped values, and
         how far beyond these are, on average. It is 0 where each value was counted.
+    cuts : ndarray of shape (n_pieces,)
+        Where each piece of the column starts. Only there, where some values were not counted.
     """
 
     def __init__(
@@ -258,6 +260,7 @@ class Places:
         if not column.single[known].all():
             sure = mass > SURE_MASS * unsure
             self.at_ends, self.beyond = clipped(mass, widths, cell, sure)
+            self.cuts = edges[known[starts]]
         at = np.flatnonzero((part > 0) | (several & self._is_cut))
         # Both ends of a piece are places, too.
         ends = np.concatenate([stops[at], starts[at]])

@@ -208,6 +208,8 @@ class DrawnTables:
     def __init__(self, engine: PlausibleTables, priors: Sequence[str]):
         self._engine, self.model, self.priors = engine, engine.model, frozenset(priors)
         self.n_tables = N_TABLES if self.priors else 0
+        # How many tables differ in where rows lie.
+        self._n_moved = self.n_tables if PLACES in self.priors else 0
         self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
 
     def _stream(self, *use: object) -> np.random.Generator:
@@ -305,11 +307,6 @@ class DrawnTables:
         return found
 
     # ---- rows of these cells
-
-    @property
-    def _n_moved(self) -> int:
-        """How many tables differ in where rows lie."""
-        return self.n_tables if PLACES in self.priors else 0
 
     def places(self, j: int) -> Places:
         """Return where in their cells the rows of a column may lie."""
