@@ -69,27 +69,22 @@ class PlausibleTables:
         Private number of rows.
     draws : str
         What all that is drawn hangs on: engines with the same draw the same.
+    interactions : Interactions
+        How columns may go together that nobody counted together.
+    redrawn : RedrawnCounts
+        What the noise of counts may have been.
     """
 
     def __init__(self, model: TableModel):
         self.model, self.schema, self.sketch = model, model.schema, model.sketch
         self.n_rows, self.draws = model.n_rows, model.sketch.key
-        self._tables: dict[str, DrawnTables] = {}
+        self.interactions, self.redrawn = Interactions(model), RedrawnCounts(model)
+        self._tables = {covers: DrawnTables(self, priors) for covers, priors in PRIORS.items()}
         self._anywhere = Kept(MOST_KEPT)
 
     def __reduce__(self) -> tuple:
         # Tables take much room, and come out the same when they are asked again.
         return PlausibleTables, (self.model,)
-
-    @cached_property
-    def interactions(self) -> Interactions:
-        """How columns may go together that nobody counted together."""
-        return Interactions(self.model)
-
-    @cached_property
-    def redrawn(self) -> RedrawnCounts:
-        """What the noise of counts may have been."""
-        return RedrawnCounts(self.model)
 
     @cached_property
     def points(self) -> tuple[Codes, Floats]:
@@ -141,8 +136,6 @@ class PlausibleTables:
 
     def tables_of(self, covers: str) -> DrawnTables:
         """Return the tables that an interval covers; what they draw is kept."""
-        if covers not in self._tables:
-            self._tables[covers] = DrawnTables(self, PRIORS[covers])
         return self._tables[covers]
 
     def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
