@@ -291,8 +291,7 @@ class Estimate(NDArrayOperatorsMixin):
         """
         has_people = self._refused is None and len(self._releases) < 2
         names = [name for name in _PARTS if name != "sampling" or has_people]
-        errors = {name: self._error(name) for name in names}
-        return ", ".join(f"{name} {np.max(one):.2g}" for name, one in errors.items())
+        return ", ".join(f"{name} {np.max(self._error(name)):.2g}" for name in names)
 
     def interval(
         self,
@@ -827,8 +826,6 @@ def warn_of_the_clipped(
     values, errors = (np.reshape(one, (-1, len(which))).T for one in both)
     for j, value, error in zip(which, values, errors, strict=True):
         places, column = plausible.tables_of("table").places(j), plausible.schema.columns[j]
-        if not places.at_ends.any():
-            continue
         is_there = [np.any(value <= places.cuts[1]), np.any(value >= places.cuts[-1])]
         moved = slope * places.at_ends * places.beyond
         matters = (places.at_ends > 0) & (np.array(is_there) | (moved > error.min()))

@@ -1175,9 +1175,8 @@ class AskedFunction:
         constant = (low == high) & np.isin(low, (0, 1))
         certain = np.zeros(self.n_outputs, np.bool_)
         for outputs, columns in self.parts:
-            if not constant[outputs].any():
-                continue
-            rows = self._plausible.all_rows(columns, most=MOST_TABLE_CELLS)
+            asked = constant[outputs].any()
+            rows = self._plausible.all_rows(columns, most=MOST_TABLE_CELLS) if asked else None
             if rows is not None:
                 values = self.at(rows, outputs)[0, rows.weights[0] > 0]
                 certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)

@@ -179,11 +179,9 @@ class PlausibleTables:
         sizes = [most + 1 if one is None else len(one) for one in values]
         if math.prod(sizes) > most:
             return None
-        codes = np.indices(sizes).reshape(len(sizes), -1)
-        known = {
-            j: np.asarray(one)[code] for j, one, code in zip(columns, values, codes, strict=True)
-        }
-        rows = Rows(self.schema, known, np.ones((1, codes.shape[1])), self.model.some_values)
+        grid = np.meshgrid(*map(np.asarray, values), indexing="ij")
+        known = {j: one.ravel() for j, one in zip(columns, grid, strict=True)}
+        rows = Rows(self.schema, known, np.ones((1, math.prod(sizes))), self.model.some_values)
         return rows.where(rows.ask(lambda one: possible_rows(one, self.model, columns))[..., 0])
 
 
@@ -294,9 +292,7 @@ class DrawnTables:
         for k, a in enumerate(group):
             if a not in part:
                 margin = np.maximum(self.model.table((a,)), 0.0)
-                shape = [1] * (len(group) + 1)
-                shape[k + 1] = -1
-                found = np.expand_dims(found, k + 1) * margin.reshape(shape)
+                found = np.moveaxis(found[..., None] * margin, -1, k + 1)
         return found
 
     # ---- rows of these cells
@@ -373,7 +369,7 @@ class DrawnTables:
         ruled = [{j for j, _ in one} for one in self.model.schema.impossible]
         if not any(one <= set(columns) for one in ruled):
             return np.full((1, 1), 1 / m)
-        found = rows.ask(lambda named: possible_rows(named, self.model, columns).astype(float))
+        found = rows.ask(lambda one: possible_rows(one, self.model, columns))
         possible = found.reshape(len(found), -1, m)
         possible /= np.maximum(possible.sum(axis=2, keepdims=True), 1.0)
         return possible.reshape(len(found), -1)
@@ -458,13 +454,11 @@ class DrawnTables:
         """
         rng, n = self._stream("empty"), len(codes)
         for g in groups:
-            shape = [self.model.sizes[a] for a in g]
-            there = np.bincount(np.ravel_multi_index([codes[:, a] for a in g], shape))
-            there.resize(math.prod(shape))
-            possible = self.model.model.possible(g)
-            empty = np.nonzero((there.reshape(shape) == 0) & possible)
-            more = codes[rng.integers(n, size=len(empty[0]))]
-            more[:, g] = np.transpose(empty)
+            empty = np.ones([self.model.sizes[a] for a in g], np.bool_)
+            empty[*codes[:, g].T] = False
+            cells = np.argwhere(empty & self.model.model.possible(g))
+            more = codes[rng.integers(n, size=len(cells))]
+            more[:, g] = cells
             codes = np.concatenate([codes, more])
         more = codes[n:]
         for group, possible in self.model.model.zeros:

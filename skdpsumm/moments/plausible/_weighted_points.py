@@ -189,8 +189,6 @@ class PlausiblePoints:
     @cached_property
     def _unexplained(self) -> Floats:
         n = len(self._regression.points)
-        if self._square <= 0:
-            return np.zeros((N_TABLES, n))
         white = self._stream("unexplained").standard_normal((n, N_TABLES), dtype=np.float32)
         left = self._regression.residuals(white, self._regression.approximate(white)[0])
         return self.n_rows * math.sqrt(self._square / n) * left.T
