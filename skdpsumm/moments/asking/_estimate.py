@@ -289,8 +289,8 @@ class Estimate(NDArrayOperatorsMixin):
         happened to have, which ``interval(covers="population")`` adds to answers of one release.
         They are the largest of all entries.
         """
-        has_people = self._refused is None and len(self._releases) < 2
-        names = [name for name in _PARTS if name != "sampling" or has_people]
+        # The last part, sampling, is known of answers of one release.
+        names = _PARTS if self._refused is None and len(self._releases) < 2 else _PARTS[:-1]
         return ", ".join(f"{name} {np.max(self._error(name)):.2g}" for name in names)
 
     def interval(
