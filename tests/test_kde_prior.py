@@ -129,7 +129,7 @@ def test_intervals_cover_though_points_follow_the_noise():
     ("prior", "said"),
     [
         (np.ones((1, 2)), "at least two rows of 2 columns"),
-        (np.ones((5, 3)), "at least two rows of 2 columns"),
+        (np.ones((5, 3)), "describes 2 columns, and the table has 3"),
         (np.full((5, 2), np.nan), "array of public points"),
         ("normal", "'prior' parameter of Points"),
     ],

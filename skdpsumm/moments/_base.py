@@ -24,7 +24,7 @@ from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher
 from ..sketches._adaptive import check_possible
 from ..sketches._sketchers import BaseSketcher, with_schema
-from .inferring._points import Points, check_solvable
+from .inferring._points import MomentRegression, Points, check_solvable
 from .inferring._table_model import TableModel, histogram_columns
 from .plausible._plausible import PlausibleTables
 
@@ -154,6 +154,11 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _regresses(self) -> bool:
         """Whether a regression weights the points."""
         return True
+
+    def _regressed(self, sketch: PrivateSketch, points: NDArray, *, center: bool) -> Any:
+        """Return the regression on these points, by means that noise does not bias."""
+        means, penalty = sketch.unprojected(), self._points.regularization
+        return MomentRegression(means, points, regularization=penalty, center=center)
 
     def _check_own(self) -> None:
         """Raise ValueError for wrong parameters, and for options of points without effect."""

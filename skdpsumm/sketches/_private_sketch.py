@@ -239,29 +239,6 @@ class PrivateSketch:
         """
         return self if self.is_drowned else replace(self, postprocess=False)
 
-    def linear_noise_std(self, slope: NDArray) -> NDArray[np.float64]:
-        """Return the standard deviation of the noise in ``slope.T @ mean``, for a linear release.
-
-        Parameters
-        ----------
-        slope : ndarray of shape (m, k)
-            Weights of the features, one column per answer.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            To first order in the noise of the number of rows.
-        """
-        level = self.mean @ slope
-        if self.n_from_sums:
-            # n = u . sums, so the noise of n is part of that of the sums.
-            weights, _ = rows_from_sums(self.feature_map, self.noise_std)
-            moved, own = slope - np.outer(weights, level), 0.0
-        else:
-            moved, own = slope, (level * self.n_noise_std) ** 2
-        variance = (self.noise_std**2) @ moved**2 + own
-        return np.sqrt(variance) / self.n_samples
-
     def simulate(self, white: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return releases that data with this mean would have given (parametric bootstrap).
 

@@ -289,10 +289,9 @@ class Estimate(NDArrayOperatorsMixin):
         happened to have, which ``interval(covers="population")`` adds to answers of one release.
         They are the largest of all entries.
         """
-        has_people = self._refused is None and len(self._releases) < 2
-        names = [name for name in _PARTS if name != "sampling" or has_people]
-        errors = {name: self._error(name) for name in names}
-        return ", ".join(f"{name} {np.max(one):.2g}" for name, one in errors.items())
+        # The last part, sampling, is known of answers of one release.
+        names = _PARTS if self._refused is None and len(self._releases) < 2 else _PARTS[:-1]
+        return ", ".join(f"{name} {np.max(self._error(name)):.2g}" for name in names)
 
     def interval(
         self,
@@ -543,7 +542,9 @@ class Estimate(NDArrayOperatorsMixin):
             value, error = self._written(self._value, self._shown_error())
             return f"{value} +- {error} ({told})"
         most = 60  # entries, as many as rows of a pandas frame
-        lines = _align([("", "value", "std error"), *self._rows(most)])
+        rows = [("", "value", "std error"), *self._rows(most)]
+        a, b, c = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines = [f"{name:<{a}}  {value:>{b}}  {error:>{c}}" for name, value, error in rows]
         lines += more_of(range(self._value.size), most)
         return "\n".join([*lines, f"({note})"] if note else lines)
 
@@ -689,11 +690,6 @@ def _written(number: float, digits: int) -> str:
     return f"{float(text):.0f}" if "e+" in text and abs(number) < 1e7 else text
 
 
-def _align(rows: list[tuple[str, str, str]]) -> list[str]:
-    widths = [max(len(row[k]) for row in rows) for k in range(3)]
-    return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
-
-
 class AnswerWarning(UserWarning):
     """An answer may be off by more than its error bar says; the message says why.
 
@@ -830,12 +826,7 @@ def warn_of_the_clipped(
     values, errors = (np.reshape(one, (-1, len(which))).T for one in both)
     for j, value, error in zip(which, values, errors, strict=True):
         places, column = plausible.tables_of("table").places(j), plausible.schema.columns[j]
-        if not places.at_ends.any():
-            continue
-        cells = places.column
-        new_piece = np.diff(cells.piece_of_atom[: cells.n_present], prepend=-1) > 0
-        cuts = cells.edges[:-1][new_piece]
-        is_there = [np.any(value <= cuts[1]), np.any(value >= cuts[-1])]
+        is_there = [np.any(value <= places.cuts[1]), np.any(value >= places.cuts[-1])]
         moved = slope * places.at_ends * places.beyond
         matters = (places.at_ends > 0) & (np.array(is_there) | (moved > error.min()))
         for k in np.flatnonzero(matters & (np.array(column.bounds) != 0)).tolist():
@@ -938,10 +929,7 @@ def framed(
         if own is not None
     }
     if library == "pandas" and base is not None:  # a new index takes longer than the columns
-        table = base.copy()
-        for name, column in made.items():
-            table[name] = column
-        return table
+        return base.assign(**made)
     # Each library has its own mark of a missing value.
     if library == "pyarrow":
         import pyarrow as pa

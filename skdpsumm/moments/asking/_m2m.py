@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from itertools import combinations_with_replacement
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -22,7 +23,6 @@ from ...sketches._partitions import PartitionSchema
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper
 from ..inferring._points import (
-    MomentRegression,
     Points,
     Shift,
     draw_points,
@@ -30,7 +30,7 @@ from ..inferring._points import (
     points_for_a_look,
     systematic,
 )
-from ..plausible._rows import NamedRows, values_at
+from ..plausible._rows import NamedRows, covariance, values_at
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate, framed, warn_of_the_drowned, warn_of_the_lone
 from ._statistics import AskedFunction, StatisticsMixin
@@ -413,12 +413,14 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _errors_of_numbers(self, X: NDArray) -> list[float]:
         """Return the errors of means and covariances, in units of range."""
         numeric, low, high = self._numeric(None)
-        columns = [self.schema_.columns[j].numbers(X[:, j]) for j in numeric]
-        means, covariances = _moments(np.column_stack(columns))
-        spans = high - low
-        first = (np.asarray(self.mean()) - means) / spans
-        second = (np.asarray(self.covariance()) - covariances) / np.outer(spans, spans)
-        return [*first, *second[np.triu_indices(len(spans))]]
+        columns = [self.schema_.columns[j].numbers(X[:, j])[None] for j in numeric]
+        means = [np.nansum(one) / np.sum(~np.isnan(one)) for one in columns]
+        each, pairs = np.ones((1, len(X))), combinations_with_replacement(columns, 2)
+        covariances = np.ravel([covariance(each, *pair) for pair in pairs])
+        units, upper = high - low, np.triu_indices(len(low))
+        first = (np.asarray(self.mean()) - means) / units
+        second = np.asarray(self.covariance())[upper] - covariances
+        return [*first, *(second / np.outer(units, units)[upper])]
 
     def sample(self, n_samples: int, random_state: Any = None) -> Any:
         """Draw synthetic rows: a table that looks like the rows, as far as the release tells.
@@ -513,29 +515,14 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         return self
 
     def _prepare_points(self, sketch, columns, rng):
-        prior, shift = self._points.prior, None
+        prior, center, shift = self._points.prior, self._points.center, None
         if self._model is None and isinstance(prior, str) and prior != "uniform":
             look = columns.sample(points_for_a_look(sketch, self.n_synthetic), rng)
-            shift = Shift.of(self._regressed(sketch, look))
+            shift = Shift.of(self._regressed(sketch, look, center=center))
             prior = "kde" if prior == "kde" or shift.is_worth_a_density else "uniform"
         points = draw_points(prior, sketch, columns, self.n_synthetic, rng, self._model)
-        self._regression = self._regressed(sketch, points)
+        self._regression = self._regressed(sketch, points, center=center)
         left = Shift.of(self._regression)
         if shift is not None and prior == "kde":
             left = shift.left_by_density(left)
         self._plausible = PlausiblePoints(self._regression, left, columns, self._model)
-
-    def _regressed(self, sketch, points):
-        means = sketch.unprojected()  # which noise does not bias
-        own = self._points
-        return MomentRegression(means, points, regularization=own.regularization, center=own.center)
-
-
-def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:
-    """Return means and covariances, each of the rows in which its columns are present."""
-    present = ~np.isnan(columns)
-    means = np.where(present, columns, 0.0).sum(axis=0) / present.sum(axis=0)
-    there, centred = present.astype(np.float64), np.where(present, columns - means, 0.0)
-    both = there.T @ there
-    first = centred.T @ there / both
-    return means, centred.T @ centred / both - first * first.T

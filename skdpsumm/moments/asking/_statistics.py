@@ -220,12 +220,15 @@ class StatisticsMixin:
             raise ValueError(f"{parameter} {told}; got {column!r}.")
         return self._asked.index(column, parameter)
 
-    def _columns(self, given: Any, parameter: str = "column") -> list[int]:
-        """Return the columns that a list names, or the one that is named."""
+    def _columns(self, given: Any, parameter: str = "column", *, once: bool = False) -> list[int]:
+        """Return the columns that a list names, or the one that is named; each `once`."""
         several = [given] if isinstance(given, str) or not np.iterable(given) else list(given)
         if not several:
             raise ValueError(f"{parameter} is empty: name some columns, such as ['age', 'job'].")
-        return [self._column(one, parameter) for one in several]
+        which = [self._column(one, parameter) for one in several]
+        if once and len(set(which)) < len(which):
+            raise ValueError(f"{parameter} names a column twice: {given!r}.")
+        return which
 
     def _axes(self, which: list[int], bins: Any) -> list[Axis]:
         """Return the categories of columns, or their bins: those given, or the release's."""
@@ -907,7 +910,7 @@ class StatisticsMixin:
         >>> round(float(m2m.statistic(gini, 0)), 1)
         0.4
         """
-        which = _each_once(self._columns(columns, "columns"), columns)
+        which = self._columns(columns, "columns", once=True)
         rows_of, schema, badge = self._told(), self._asked.take(which), self.sketch_.privacy.badge
 
         @cache  # the value is asked of the same tables
@@ -1010,20 +1013,18 @@ class StatisticsMixin:
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
         """Return the columns of a table, and the axes whose sums are one, None for none."""
-        which = _each_once(self._columns(columns, "columns"), columns)
+        which = self._columns(columns, "columns", once=True)
         if isinstance(normalize, bool | np.bool_):
             return which, () if normalize else None
-        if normalize in ("index", "columns"):
-            if len(which) != 2:
-                raise ValueError(f"normalize={normalize!r} is for tables of two columns.")
+        if normalize in ("index", "columns") and len(which) == 2:
             return which, (int(normalize == "index"),)
         if isinstance(normalize, list | tuple):
             over = [self._asked.index(column, "normalize") for column in normalize]
             if over and set(over) <= set(which):
                 return which, tuple(which.index(j) for j in over)
         raise ValueError(
-            "normalize must be True, False, 'index', 'columns' or a list of some of the columns, "
-            f"got {normalize!r}."
+            "normalize must be True, False, a list of some of the columns or, of two columns, "
+            f"'index' or 'columns'; got {normalize!r}."
         )
 
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
@@ -1055,12 +1056,6 @@ class StatisticsMixin:
                 f"Column {self._asked.name(j)!r} is not numeric; ask `histogram` for its shares."
             )
         return bound
-
-
-def _each_once(which: list[int], columns: Any) -> list[int]:
-    if len(set(which)) < len(which):
-        raise ValueError(f"columns names a column twice: {columns!r}.")
-    return which
 
 
 def _total(rows: Rows, j: int) -> Floats:
@@ -1180,11 +1175,10 @@ class AskedFunction:
         constant = (low == high) & np.isin(low, (0, 1))
         certain = np.zeros(self.n_outputs, np.bool_)
         for outputs, columns in self.parts:
-            if not constant[outputs].any():
-                continue
-            rows = self._plausible.all_rows(columns, most=MOST_TABLE_CELLS)
+            asked = constant[outputs].any()
+            rows = self._plausible.all_rows(columns, most=MOST_TABLE_CELLS) if asked else None
             if rows is not None:
-                values = values_at(self.function, rows)[:, outputs]
+                values = self.at(rows, outputs)[0, rows.weights[0] > 0]
                 certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)
         unseen = constant & ~certain
         for which, then in ((certain, _CERTAIN), (unseen, _UNSEEN)):

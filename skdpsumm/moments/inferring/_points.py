@@ -23,7 +23,7 @@ from ..._linear_systems import positive_solver
 from ..._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
 from ...features._feature_maps import FeatureMap
 from ...schema._columns import read_cells
-from ...schema._reading import NO_NAMES, Table, column_names, is_frame, read_table
+from ...schema._reading import column_names, read_table
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
 from .._numbers import (
@@ -431,32 +431,21 @@ def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:
 
 
 def _public_points(points: Any, columns: TableSchema) -> NDArray:
-    array = _by_name(points, columns)
-    if array.ndim != 2 or array.shape[1] != columns.n_columns or len(array) < 2:
+    table = read_table(points)
+    if table.ndim != 2 or len(table) < 2:
         raise ValueError(
             f"prior must hold at least two rows of {columns.n_columns} columns, got an array of "
-            f"shape {array.shape}."
+            f"shape {table.shape}."
         )
     try:
-        array = columns.in_steps(array)
-        parts = [columns.read(array, j) for j in range(columns.n_columns)]
+        names = column_names(points, needed=columns.names is not None)
+        cells = columns.in_steps(table[:, columns.positions(table.shape[1], names)])
+        parts = [columns.read(cells, j) for j in range(columns.n_columns)]
     except ValueError as error:
         raise ValueError(f"prior, an array of public points: {error}") from None
     return stack_columns(
         [p if columns.values(j) is None else columns.decode(j, p) for j, p in enumerate(parts)]
     )
-
-
-def _by_name(points: Any, columns: TableSchema) -> NDArray | Table:
-    """Return the cells of a table, the columns of a frame in the order of the schema's names."""
-    table, names = read_table(points), column_names(points)
-    if columns.names is None or not is_frame(points):
-        return table
-    if names is None:
-        raise ValueError(f"prior, a frame of public points: {NO_NAMES}")
-    if missing := [name for name in columns.names if name not in names]:
-        raise ValueError(f"prior, a frame of public points, lacks column {missing[0]!r}.")
-    return Table([table[:, names.index(name)] for name in columns.names])
 
 
 def maxent_weights(

@@ -757,12 +757,8 @@ class TableModel:
         self.sketch, self.schema = sketch, schema
         groups = counted_groups(sketch)
         if not groups:
-            raise ValueError(
-                "A graphical model needs a sketch with a histogram, and this has none."
-            )
-        self.cells: list[ColumnCells] = [
-            column_cells(schema, groups, j) for j in range(schema.n_columns)
-        ]
+            raise ValueError("A graphical model needs a sketch with a histogram.")
+        self.cells = [column_cells(schema, groups, j) for j in range(schema.n_columns)]
         self.sizes = tuple(column.n_cells for column in self.cells)
         found = [(group, in_cells(group, self.cells)) for group in groups]
         self.marginals = [marginal for _, marginal in found if marginal is not None]

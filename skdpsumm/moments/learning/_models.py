@@ -39,12 +39,7 @@ from ...schema._schema import SchemaLike, TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper, table_of
-from .._numbers import (
-    ERRORS_MISSED,
-    LEAST_SHARE_EXPLAINED,
-    MOST_FEATURES_OF_MODEL,
-    POINTS_PER_INPUT,
-)
+from .._numbers import LEAST_SHARE_EXPLAINED, MOST_FEATURES_OF_MODEL, POINTS_PER_INPUT
 from ..asking._estimate import AnswerWarning, Estimate, distinct, warn_of_the_drowned
 from ..inferring._points import (
     MomentRegression,
@@ -243,8 +238,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._set_target(columns, target)
         self._table, self._target = columns, target
         graphical = self._is_graphical(sketch.feature_map)
-        draw = self._drawn_rows if graphical else self._weighted_points
-        points, weights = draw(sketch, columns, rng)
+        points, weights = self._synthetic_rows(sketch, columns, rng)
         if columns.missing(target):  # of which nothing is learnt
             known = ~absent(columns, points[:, target], target)
             if not known.any():
@@ -263,12 +257,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             self._warn_of_few_points(inputs.shape[1])
         warn_of_invisible_inputs(sketch, columns, target, None if graphical else self._points.prior)
         return self
-
-    def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
-        """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
-        generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-        rows = self._model.sample(self.n_synthetic, generator)
-        return rows, np.full(len(rows), 1 / len(rows))
 
     def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng: Any) -> Any:
         """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
@@ -368,16 +356,17 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Of two classes it is the indicator of the second, (n, 1).
         """
 
-    def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
-        """Return points, shape (n, d), and weights that sum to one, if they are not printed."""
-        own = self._points
-        points = draw_points(own.prior, sketch, columns, self.n_synthetic, rng)
+    def _synthetic_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
+        """Return rows, shape (n, d), and weights that sum to one, if they are not printed."""
+        if self._is_graphical(sketch.feature_map):
+            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+            rows = self._model.sample(self.n_synthetic, generator)
+            return rows, np.full(len(rows), 1 / len(rows))
+        points = draw_points(self._points.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
             if not self._regresses:
                 return maxent_points(sketch, points, columns, rng)
-            means, penalty = sketch.unprojected(), own.regularization
-            ridge = MomentRegression(means, points, regularization=penalty, center=False)
-            return points, ridge.weights
+            return points, self._regressed(sketch, points, center=False).weights
 
     def _warn_of_few_points(self, n_inputs: int) -> None:
         """Warn where the weights have collapsed on few points; all of it was released before."""
@@ -526,31 +515,24 @@ def _connected(feature_map: FeatureMap, target: int) -> list[int]:
 def _explained_shares(
     sketch: PrivateSketch, columns: TableSchema, target: int, inputs: NDArray, prior: str
 ) -> NDArray[np.float64]:
-    """Return of each input how much of its dependence with the target the features explain."""
+    """Return of each input how much of its dependence with the target the features can explain.
+
+    They are not shrunk as against noise, which is another matter.
+    """
     # Points of its own, always the same: a model does not change because it was judged.
     # Any features explain much of few points for each.
     n_points = max(5_000, 10 * sketch.feature_map.n_features)
     rng = check_random_state(0)
     points = draw_points(prior, sketch, columns, n_points, rng)
     points = stack_columns([rng.permutation(points[:, j]) for j in range(columns.n_columns)])
-    model = MomentRegression(sketch, points, regularization="theory", center=True)
-    label = _standardised(points, columns, target)
-    return np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])
-
-
-def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
-    """Return the share of an input's products with the label that phi explains.
-
-    It is one where noise hides the rest.
-    """
-    products = (one[:, :, None] * label[:, None, :]).reshape(len(one), -1)
-    products -= products.mean(axis=0)
-    slope, rest = model.approximate(products)
-    noise, spread = model.sketch.linear_noise_std(slope), products.var(axis=0).sum()
-    # What is left out matters from as many standard errors of noise on as it does for answers.
-    if rest.sum() <= ERRORS_MISSED**2 * np.sum(noise**2):
-        return 1.0
-    return max(1.0 - float(rest.sum() / spread), 0.0)
+    model = MomentRegression(sketch, points, regularization=0.0, center=True)
+    label, shares = _standardised(points, columns, target)[:, None], []
+    for j in inputs:
+        products = (_standardised(points, columns, j)[..., None] * label).reshape(n_points, -1)
+        products -= products.mean(axis=0)
+        rest = model.approximate(products)[1]
+        shares.append(1 - rest.sum() / max(products.var(axis=0).sum(), TINY))
+    return np.array(shares)
 
 
 def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
@@ -806,12 +788,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     def _completed(self, inputs, learnt, weights):
         # An estimator must see every class: of one without rows some other row is taken.
         gone = np.setdiff1d(self.classes_, learnt)
-        if len(gone):
-            extra = np.arange(len(gone)) % len(inputs)
-            alike = 0.0 if np.ptp(weights) else weights[0]
-            inputs = np.concatenate([inputs, inputs[extra]])
-            learnt = np.concatenate([learnt, gone])
-            weights = np.concatenate([weights, np.full(len(gone), alike)])
+        inputs = np.concatenate([inputs, inputs[np.arange(len(gone)) % len(inputs)]])
+        learnt = np.concatenate([learnt, gone])
+        weights = np.append(weights, np.full(len(gone), 0.0 if np.ptp(weights) else weights[0]))
         # And a class without weight keeps a trace.
         floor = max(1e-6 * weights.sum() / len(weights), 1e-8 * weights.max())
         for label in self.classes_:

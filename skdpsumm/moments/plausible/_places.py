@@ -82,6 +82,8 @@ class Places:
     at_ends, beyond : ndarray of shape (2,)
         Share of the column's rows at either end of its range, if they may be clipped values, and
         how far beyond these are, on average. It is 0 where each value was counted.
+    cuts : ndarray of shape (n_pieces,)
+        Where each piece of the column starts, if some values were not counted.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Places:
         self._n_tables, self._stream, self._counts = n_tables, stream, counts
         step = model.schema.step(j)
         self._is_cut = bool(model.schema.columns[j].edges) and step is None
-        self.at_ends = self.beyond = np.zeros(2)
+        self.at_ends = self.beyond = self.cuts = np.zeros(2)
         self._fill(step)
         if self._n_tables and self.column.edges is not None:
             self._crowd(self.column.edges, model.noise_of_cells((j,)))
@@ -258,6 +260,7 @@ class Places:
         if not column.single[known].all():
             sure = mass > SURE_MASS * unsure
             self.at_ends, self.beyond = clipped(mass, widths, cell, sure)
+            self.cuts = edges[known[starts]]
         at = np.flatnonzero((part > 0) | (several & self._is_cut))
         # Both ends of a piece are places, too.
         ends = np.concatenate([stops[at], starts[at]])

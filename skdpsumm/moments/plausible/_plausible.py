@@ -72,27 +72,22 @@ class PlausibleTables:
         Private number of rows.
     draws : str
         What all that is drawn hangs on: engines with the same draw the same.
+    interactions : Interactions
+        How columns may go together that nobody counted together.
+    redrawn : RedrawnCounts
+        What the noise of counts may have been.
     """
 
     def __init__(self, model: TableModel):
         self.model, self.schema, self.sketch = model, model.schema, model.sketch
         self.n_rows, self.draws = model.n_rows, model.sketch.key
-        self._tables: dict[str, DrawnTables] = {}
+        self.interactions, self.redrawn = Interactions(model), RedrawnCounts(model)
+        self._tables = {covers: DrawnTables(self, priors) for covers, priors in PRIORS.items()}
         self._anywhere = Kept(MOST_KEPT)
 
     def __reduce__(self) -> tuple:
         # Tables take much room, and come out the same when they are asked again.
         return PlausibleTables, (self.model,)
-
-    @cached_property
-    def interactions(self) -> Interactions:
-        """How columns may go together that nobody counted together."""
-        return Interactions(self.model)
-
-    @cached_property
-    def redrawn(self) -> RedrawnCounts:
-        """What the noise of counts may have been."""
-        return RedrawnCounts(self.model)
 
     @cached_property
     def points(self) -> tuple[Codes, Floats]:
@@ -144,8 +139,6 @@ class PlausibleTables:
 
     def tables_of(self, covers: str) -> DrawnTables:
         """Return the tables that an interval covers; what they draw is kept."""
-        if covers not in self._tables:
-            self._tables[covers] = DrawnTables(self, PRIORS[covers])
         return self._tables[covers]
 
     def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
@@ -180,24 +173,19 @@ class PlausibleTables:
 
         return NamedRows(self.schema, n, column)
 
-    def all_rows(self, columns: Sequence[int], most: int) -> NamedRows | None:
-        """Return all rows of some columns that the schema allows, None where there are too many."""
+    def all_rows(self, columns: Sequence[int], most: int) -> Rows | None:
+        """Return all rows of some columns, or None where these are more than `most`.
+
+        Those that the schema rules out have no weight.
+        """
         values = [self.model.cells[j].all_values() for j in columns]
         sizes = [most + 1 if one is None else len(one) for one in values]
         if math.prod(sizes) > most:
             return None
-        codes = np.indices(sizes).reshape(len(sizes), -1)
-        known = {
-            j: np.asarray(one)[code] for j, one, code in zip(columns, values, codes, strict=True)
-        }
-        n = codes.shape[1]
-
-        def column(j: int) -> NDArray:
-            return known[j] if j in known else np.resize(self.model.some_values(j, 256), n)
-
-        rows = NamedRows(self.schema, n, column)
-        possible = np.flatnonzero(possible_rows(rows, self.model, columns))
-        return NamedRows(self.schema, len(possible), lambda j: column(j)[possible])
+        grid = np.meshgrid(*map(np.asarray, values), indexing="ij")
+        known = {j: one.ravel() for j, one in zip(columns, grid, strict=True)}
+        rows = Rows(self.schema, known, np.ones((1, math.prod(sizes))), self.model.some_values)
+        return rows.where(rows.ask(lambda one: possible_rows(one, self.model, columns))[..., 0])
 
 
 class DrawnTables:
@@ -214,6 +202,8 @@ class DrawnTables:
     def __init__(self, engine: PlausibleTables, priors: Sequence[str]):
         self._engine, self.model, self.priors = engine, engine.model, frozenset(priors)
         self.n_tables = N_TABLES if self.priors else 0
+        # How many tables differ in where rows lie.
+        self._n_moved = self.n_tables if PLACES in self.priors else 0
         self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
 
     def _stream(self, *use: object) -> np.random.Generator:
@@ -305,17 +295,10 @@ class DrawnTables:
         for k, a in enumerate(group):
             if a not in part:
                 margin = np.maximum(self.model.table((a,)), 0.0)
-                shape = [1] * (len(group) + 1)
-                shape[k + 1] = -1
-                found = np.expand_dims(found, k + 1) * margin.reshape(shape)
+                found = np.moveaxis(found[..., None] * margin, -1, k + 1)
         return found
 
     # ---- rows of these cells
-
-    @property
-    def _n_moved(self) -> int:
-        """How many tables differ in where rows lie."""
-        return self.n_tables if PLACES in self.priors else 0
 
     def places(self, j: int) -> Places:
         """Return where in their cells the rows of a column may lie."""
@@ -372,7 +355,7 @@ class DrawnTables:
         of_unit = np.unravel_index(unit, sizes)
         code = [cell[of_unit[k]] for k, (cell, _) in enumerate(units)]
         values = {
-            j: self._exact_values(j, of_unit[k], code[k])
+            j: self.model.cells[j].values(of_unit[k], np.full(len(unit), 0.5))
             for k, j in enumerate(columns)
             if places[k].is_exact
         }
@@ -389,7 +372,7 @@ class DrawnTables:
         ruled = [{j for j, _ in one} for one in self.model.schema.impossible]
         if not any(one <= set(columns) for one in ruled):
             return np.full((1, 1), 1 / m)
-        found = rows.ask(lambda named: possible_rows(named, self.model, columns).astype(float))
+        found = rows.ask(lambda one: possible_rows(one, self.model, columns))
         possible = found.reshape(len(found), -1, m)
         possible /= np.maximum(possible.sum(axis=2, keepdims=True), 1.0)
         return possible.reshape(len(found), -1)
@@ -404,13 +387,6 @@ class DrawnTables:
             return np.arange(column.n_cells), None
         return column.cell_of_atom, self.places(j).atom_shares()
 
-    def _exact_values(self, j: int, unit: NDArray, cell: NDArray) -> NDArray:
-        """Return the values of rows of a column whose units have one each."""
-        column, places = self.model.cells[j], self.places(j)
-        if column.edges is None and column.n_atoms != column.n_cells:
-            return column.values(unit, np.full(len(unit), 0.5))
-        return places.values()[np.searchsorted(places.cell, cell)]
-
     # ---- points, of more columns
 
     def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
@@ -423,12 +399,12 @@ class DrawnTables:
         rng, n = self._stream("about", columns), len(codes)
         met = meets(pool)[:n]  # beyond these are the points of empty cells
         drawn = self._engine.more_points
-        more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
-        anywhere = {j: rng.integers(self.model.sizes[j], size=ROWS_OF_MODEL) for j in columns}
-        found = np.flatnonzero(meets(self._valued(anywhere, rng)))
-        others = np.zeros((min(len(found), n), codes.shape[1]), np.int64)
+        more = drawn[meets(self._valued(columns, drawn, rng))]
+        anywhere = np.zeros((ROWS_OF_MODEL, codes.shape[1]), np.int64)
         for j in columns:
-            others[:, j] = anywhere[j][found[:n]]
+            anywhere[:, j] = rng.integers(self.model.sizes[j], size=ROWS_OF_MODEL)
+        found = anywhere[meets(self._valued(columns, anywhere, rng))]
+        others = found[:n]
         one_row = len(found) / ROWS_OF_MODEL / max(len(others), 1)
         rare = base.sum() / ROWS_OF_MODEL
         own = np.where(met, base * n / ROWS_OF_MODEL, base)
@@ -436,13 +412,11 @@ class DrawnTables:
         codes = np.concatenate([codes, more, others])
         return self._rows_of_points(columns, codes, base, "about", columns)
 
-    def _valued(self, codes: dict[int, NDArray], rng: np.random.Generator) -> Rows:
+    def _valued(self, columns: Group, codes: NDArray, rng: np.random.Generator) -> Rows:
         """Return rows of the model in these cells."""
-        values = {
-            j: self.model.cells[j].values(*self.model.cells[j].at(own, rng.random(len(own))))
-            for j, own in codes.items()
-        }
-        return self._made(values, np.ones((1, len(next(iter(codes.values()))))))
+        cells, n = self.model.cells, len(codes)
+        values = {j: cells[j].values(*cells[j].at(codes[:, j], rng.random(n))) for j in columns}
+        return self._made(values, np.ones((1, n)))
 
     def _rows_of_points(
         self, columns: Group, codes: NDArray, base: Floats, *use: object, empty: bool = True
@@ -486,13 +460,11 @@ class DrawnTables:
         """
         rng, n = self._stream("empty"), len(codes)
         for g in groups:
-            shape = [self.model.sizes[a] for a in g]
-            there = np.bincount(np.ravel_multi_index([codes[:, a] for a in g], shape))
-            there.resize(math.prod(shape))
-            possible = self.model.model.possible(g)
-            empty = np.nonzero((there.reshape(shape) == 0) & possible)
-            more = codes[rng.integers(n, size=len(empty[0]))]
-            more[:, g] = np.transpose(empty)
+            empty = np.ones([self.model.sizes[a] for a in g], np.bool_)
+            empty[*codes[:, g].T] = False
+            cells = np.argwhere(empty & self.model.model.possible(g))
+            more = codes[rng.integers(n, size=len(cells))]
+            more[:, g] = cells
             codes = np.concatenate([codes, more])
         more = codes[n:]
         for group, possible in self.model.model.zeros:

@@ -288,8 +288,8 @@ def values_at(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray[
     return found.reshape(len(rows), -1)
 
 
-def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) -> NDArray[np.bool_]:
-    """Return which rows the schema allows: those in no combination that it rules out."""
+def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) -> Floats:
+    """Return 1 for rows that the schema allows: those in no combination that it rules out."""
     possible = np.ones(len(rows), bool)
     for combination in model.schema.impossible:
         if {j for j, _ in combination} <= set(columns):
@@ -297,7 +297,7 @@ def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) ->
                 _holds(model, j, taken, rows.make(j).view(AskedColumn)) for j, taken in combination
             ]
             possible &= ~np.all(held, axis=0)
-    return possible
+    return possible.astype(np.float64)
 
 
 def _holds(model: TableModel, j: int, taken: Any, values: AskedColumn) -> NDArray[np.bool_]:

@@ -91,7 +91,7 @@ class PlausiblePoints:
         place = self._moved if PLACES in PRIORS[covers] else self._column
         known = {j: place(j) for j in columns}
         whole = None if self._regression.center else self.n_rows
-        return Rows(self.schema, known, self._kept[covers], self._some, whole)
+        return Rows(self.schema, known, self._kept[covers], lambda j, n: self._column(j)[:n], whole)
 
     def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
         """Return no covariances: points tell of all columns together."""
@@ -142,9 +142,6 @@ class PlausiblePoints:
         found[1:] = np.where(at_high & (own > high - near), high, found[1:])
         return found
 
-    def _some(self, j: int, n: int) -> NDArray:
-        return self._column(j)[:n]
-
     def _stream(self, *use: object) -> np.random.Generator:
         return generator(self.sketch.key, *use)
 
@@ -163,14 +160,11 @@ class PlausiblePoints:
     @cached_property
     def _of_noise(self) -> Floats:
         sizes = [*(part.n_features for part, _ in self.sketch.blocks()), 1]
-        means, n_rows = self.sketch.simulate(
-            np.column_stack(
-                [
-                    white_noise(self.sketch.sources(k), (N_TABLES, size), "noise of features", k)
-                    for k, size in enumerate(sizes)
-                ]
-            )
-        )
+        white = [
+            white_noise(self.sketch.sources(k), (N_TABLES, size), "noise of features", k)
+            for k, size in enumerate(sizes)
+        ]
+        means, n_rows = self.sketch.simulate(np.column_stack(white))
         if not self._regression.center:  # then z is a share of as many rows as it says
             n_rows = np.full(N_TABLES, self.n_rows)
         weights = n_rows[:, None] * self._regression.weights_for(means.T).T
@@ -197,8 +191,6 @@ class PlausiblePoints:
     @cached_property
     def _unexplained(self) -> Floats:
         n = len(self._regression.points)
-        if self._square <= 0:
-            return np.zeros((N_TABLES, n))
         white = self._stream("unexplained").standard_normal((n, N_TABLES), dtype=np.float32)
         left = self._regression.residuals(white, self._regression.approximate(white)[0])
         return self.n_rows * math.sqrt(self._square / n) * left.T
