@@ -64,8 +64,8 @@ MOST_FEATURES_OF_MODEL = 3_000
 PSEUDO_ROWS = 12.0
 # A cell with up to the first part of a column's rows is told by its neighbours; one with more is
 # told less and less, and from the second part on nothing. With the second alone, as 1 - (part / it)
-# squared, intervals of single columns were 1 to 3 per cent wider and held as often (two paired
-# releases of seven tables of examples/benchmarks/intervals.py).
+# squared, intervals were 1 per cent wider and held 0.975 for 0.979 (two paired releases of seven
+# tables of examples/benchmarks/intervals.py).
 TOLD_SHARE, UNTOLD_SHARE = 0.12, 0.5
 # A cell this many times as dense as its neighbours, and as many times narrower, is a spike.
 SPIKE = 5.0
