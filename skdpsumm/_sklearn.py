@@ -105,9 +105,9 @@ def validate_parameter_constraints(
             continue
         allowed = [_allowed(one) for one in given]
         if not any(one.is_satisfied_by(value) for one in allowed):
+            told = " or ".join(dict.fromkeys(map(str, allowed)))
             raise InvalidParameterError(
-                f"The {name!r} parameter of {caller_name} must be {' or '.join(map(str, allowed))}."
-                f" Got {value!r} instead."
+                f"The {name!r} parameter of {caller_name} must be {told}. Got {value!r} instead."
             )
 
 

@@ -207,10 +207,9 @@ def test_bad_input_costs_nothing_and_names_no_value(options, data, match, unpaid
 def test_it_warns_where_the_sketch_has_nothing():
     X = np.random.default_rng(0).uniform(0, 0.3, (4000, 2))
     table = np.column_stack([X, X[:, 0] > 0.15]).astype(float)
-    far = np.random.default_rng(1).uniform(0.8, 1, (300, 2))
     s = make(label=[0.0, 1.0])
     with pytest.warns(UserWarning, match="Ask more owners"):
-        s.fit(X, table[:, 2], X_target=far)
+        s.fit(X, table[:, 2], X_target=np.random.default_rng(1).uniform(0.8, 1, (300, 2)))
     assert s.X_.shape == (60, 2)  # the release is paid for, and kept
     messages = said(lambda: s.fit(X, table[:, 2], X_target=X[:3]), UserWarning)[1]
     assert any(text.startswith("Give more rows as X_target") for text in messages)
@@ -230,8 +229,7 @@ def test_a_claim_is_for_a_whole_number_of_owners(fitted, n_owners):
 
 def test_a_person_at_several_owners_composes(fitted):
     two = fitted.privacy_.across(2)
-    mu = fitted.sketch_.privacy.mechanism.mu
-    assert two.mechanism.mu == pytest.approx(mu * np.sqrt(2))
+    assert two.mechanism.mu == pytest.approx(fitted.sketch_.privacy.mechanism.mu * np.sqrt(2))
     assert "at most 2 owners" in two.given
     assert "is in two of the tables" not in two.given
     assert "the target and the owners share no person" in two.given

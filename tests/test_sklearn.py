@@ -129,8 +129,8 @@ def test_parameters_are_taken_as_scikit_learn_takes_them(kind):
 
 def test_a_refusal_says_what_is_taken():
     for kind, told in [("random_state", "an int from 0 to"), ("boolean", "a bool"), (str, "a str")]:
-        given = {"p": [kind, None]}, {"p": np.timedelta64(1, "D")}
-        refused(f"must be {told}", _sklearn.validate_parameter_constraints, *given, "C")
+        given = {"p": [None, None, kind]}, {"p": np.timedelta64(1, "D")}
+        refused(f"must be None or {told}", _sklearn.validate_parameter_constraints, *given, "C")
 
 
 FITS = """

@@ -16,8 +16,8 @@ from ..moments._base import TAKES_A_SKETCH, table_of
 from ..moments._numbers import POINTS_PER_INPUT
 from ..moments.inferring._points import (
     FeatureBlocks,
-    absent,
     draw_points,
+    labelled,
     maxent_points,
     maxent_weights,
     systematic,
@@ -191,9 +191,8 @@ class SyntheticRows:
         else:  # points are moved and weighted, as `M2MClassifier` does
             points = draw_points("auto", sketch, table, n_synthetic, rng)
             rows, weights = maxent_points(sketch, points, table, rng)
-        if label is not None and table.missing(label):  # rows without a label teach nothing
-            known = ~absent(table, rows[:, label], label)
-            rows, weights = rows[known], weights[known] / weights[known].sum()
+        if label is not None:
+            rows, weights = labelled(table, label, rows, weights)
         if target is None:
             return cls(columns, rows, weights, False)
         embedding, own = TargetEmbedding.of(target, columns.inputs), columns.without_label(rows)
