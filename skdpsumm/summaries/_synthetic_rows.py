@@ -191,7 +191,7 @@ class SyntheticRows:
         else:  # points are moved and weighted, as `M2MClassifier` does
             points = draw_points("auto", sketch, table, n_synthetic, rng)
             rows, weights = maxent_points(sketch, points, table, rng)
-        if label is not None:
+        if label is not None and table.missing(label):
             rows, weights = labelled(table, label, rows, weights)
         if target is None:
             return cls(columns, rows, weights, False)

@@ -440,8 +440,6 @@ def labelled(
     ValueError
         Where no row has one.
     """
-    if not schema.missing(target):
-        return rows, weights
     known = ~absent(schema, rows[:, target], target)
     if not known.any():
         raise ValueError(

@@ -245,7 +245,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         graphical = self._is_graphical(sketch.feature_map)
         draw = self._drawn_rows if graphical else self._weighted_points
         points, weights = draw(sketch, columns, rng)
-        points, weights = labelled(columns, target, points, weights)
+        if columns.missing(target):
+            points, weights = labelled(columns, target, points, weights)
         self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._learnt(self._observed(points[:, target]))
