@@ -198,7 +198,7 @@ class SyntheticRows:
         embedding, own = TargetEmbedding.of(target, columns.inputs), columns.without_label(rows)
         # The weights for a target are as equal as they can be, so rows come as often as they count.
         come = systematic(weights, len(rows), rng)
-        weights = np.bincount(come, embedding.weights(own[come]), minlength=len(rows))
+        weights = np.bincount(come, embedding.weights(own[come]), len(rows)).astype(np.float64)
         return cls(columns, rows, weights, embedding.is_out_of_reach(own, weights))
 
     @property
