@@ -1,7 +1,7 @@
 """What estimators share with scikit-learn's: constraints on parameters, and requests of methods.
 
-The second are scikit-learn's private module, imported here and nowhere else. It has a stand-in, for
-the day on which it moves or goes. `tests/test_sklearn.py` runs both.
+Scikit-learn's private modules are imported here and nowhere else. Each name has a stand-in, for the
+day on which it moves or goes. `tests/test_sklearn.py` runs both.
 """
 
 # mypy: disable-error-code="no-redef"
@@ -82,6 +82,15 @@ _KINDS: dict[Any, _Allowed] = {
 }
 
 
+try:
+    from sklearn.utils._param_validation import make_constraint
+except ImportError:
+
+    def make_constraint(constraint: Any) -> Any:
+        """Allow everything where the constraint is one that scikit-learn alone can read."""
+        return _Allowed(str(constraint), lambda value: True)
+
+
 class InvalidParameterError(ValueError, TypeError):
     """A parameter that satisfies none of its constraints."""
 
@@ -96,9 +105,9 @@ def validate_parameter_constraints(
             continue
         allowed = [_allowed(one) for one in given]
         if not any(one.is_satisfied_by(value) for one in allowed):
+            told = " or ".join(dict.fromkeys(map(str, allowed)))
             raise InvalidParameterError(
-                f"The {name!r} parameter of {caller_name} must be {' or '.join(map(str, allowed))}."
-                f" Got {value!r} instead."
+                f"The {name!r} parameter of {caller_name} must be {told}. Got {value!r} instead."
             )
 
 
@@ -106,7 +115,8 @@ def _allowed(one: Any) -> Any:
     """Return what a type, a word, None or `callable` allows; other constraints as they are."""
     if isinstance(one, type):
         return _Allowed(f"a {one.__name__}", lambda value: isinstance(value, one))
-    return one if hasattr(one, "is_satisfied_by") else _KINDS[one]
+    own = one if hasattr(one, "is_satisfied_by") else _KINDS.get(one)
+    return make_constraint(one) if own is None else own
 
 
 def check_params(estimator: Any) -> None:

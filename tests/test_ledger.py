@@ -478,8 +478,8 @@ def test_a_new_file_and_its_journal_are_for_their_owner_alone(tmp_path, umask):
 def test_a_missing_file_is_not_made_up(tmp_path):
     path = tmp_path / "ledger"
     refused("no privacy ledger", PrivacyLedger.open, path, error=FileNotFoundError)
-    with pytest.raises(FileNotFoundError, match="no privacy ledger"):
-        PrivacyLedger(tmp_path / "no folder" / "ledger", epsilon=1)
+    refused("no privacy ledger", PrivacyLedger, path / "a", epsilon=1, error=FileNotFoundError)
+    refused("path=.*is a folder. Give a", PrivacyLedger, tmp_path, epsilon=1, error=OSError)
     ledger = PrivacyLedger(path, epsilon=1)
     path.unlink()
     refused("no privacy ledger", ledger.charge, PureDP(0.1), error=FileNotFoundError)

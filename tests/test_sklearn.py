@@ -84,6 +84,7 @@ def test_each_private_name_has_a_stand_in(stand_ins):
     assert names
     for name in names:
         assert getattr(stand_ins, name) is not getattr(_sklearn, name), name
+    assert refusal(stand_ins, "verbose", -1) == ""  # what nobody can read allows all
 
 
 VALUES = [0, 1, 2.5, -1, np.nan, np.inf, True, np.bool_(True), "a", "b", None, "auto", b"x", print]
@@ -95,7 +96,7 @@ KINDS = [
     ("Interval", Real, None, None, "neither"),
     ("StrOptions", {"a", "auto"}),
     ("HasMethods", ["keys", "get"]),
-    *("boolean", "array-like", "random_state", None, callable, str, dict),
+    *("boolean", "array-like", "random_state", "verbose", "cv_object", None, callable, str, dict),
 ]
 
 
@@ -128,8 +129,8 @@ def test_parameters_are_taken_as_scikit_learn_takes_them(kind):
 
 def test_a_refusal_says_what_is_taken():
     for kind, told in [("random_state", "an int from 0 to"), ("boolean", "a bool"), (str, "a str")]:
-        given = {"p": [kind, None]}, {"p": np.timedelta64(1, "D")}
-        refused(f"must be {told}", _sklearn.validate_parameter_constraints, *given, "C")
+        given = {"p": [None, None, kind]}, {"p": np.timedelta64(1, "D")}
+        refused(f"must be None or {told}", _sklearn.validate_parameter_constraints, *given, "C")
 
 
 FITS = """

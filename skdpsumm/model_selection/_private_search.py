@@ -480,8 +480,10 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         try:
             self._ask(self._plan(float(self.epsilon)).total)
         except BudgetExceededError as error:
+            if self.delta == 0:  # such a search counts as itself
+                raise
             raise BudgetExceededError(
-                f"{error} With delta > 0, a ledger counts a search as more than its epsilon: "
+                f"{error} A ledger counts a search as more than its epsilon, unless delta=0: "
                 "`expected_noise` tells how much."
             ) from None
 

@@ -1265,6 +1265,10 @@ def _explained(path: Path) -> Iterator[None]:
             raise _damaged(path, f"{_FOREIGN} ({error})") from error
         if code & 0xFF == sqlite3.SQLITE_CANTOPEN and not _is_there(path):
             raise _missing(path) from error
+        if path.is_dir():
+            raise IsADirectoryError(
+                f"path={str(path)!r} is a folder. Give a file in it: {str(path / 'ledger.db')!r}."
+            ) from error
         if isinstance(error, MemoryError) or code == sqlite3.SQLITE_IOERR_NOMEM:
             code = sqlite3.SQLITE_NOMEM
         kind, remedy = _REMEDIES.get(code & 0xFF, (OSError, "Mend the cause."))

@@ -591,9 +591,11 @@ def read_column(series: Any) -> NDArray:
     own = getattr(series, "dtype", None)
     if hasattr(own, "pyarrow_dtype") or str(getattr(own, "storage", "")).startswith("pyarrow"):
         series = series.array.__arrow_array__()
+    if str(own) == "Int128":  # in `to_numpy` polars 1.20 panics, which no `except Exception` sees
+        return cells_as_objects(list(series))
     is_arrow_column = hasattr(series, "to_pylist")
     own = series.type if is_arrow_column else own
-    with suppress(Exception):  # for types that numpy does not have, such as i128
+    with suppress(Exception):  # for types that numpy does not have, such as u128
         column = np.asarray(series) if is_arrow_column else series.to_numpy()
         is_exact = column.dtype.kind != "f" or _is_of_floats(own)
         # Cells that are arrays are no numbers either.

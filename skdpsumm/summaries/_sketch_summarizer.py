@@ -33,7 +33,7 @@ from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
 from ._parties import rows_by_owner
 from ._protocol import NONE_SHARED, SummaryPrivacy
-from ._synthetic_rows import LabelledTable, SyntheticRows
+from ._synthetic_rows import LabelledTable, SyntheticRows, counts_alone
 
 # Keys of seeds: of the noise of owners, and of which rows of a group stay with an owner.
 NOISE_OF_OWNER, GROUPS_OF_OWNER = 20, 3
@@ -495,6 +495,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         *,
         X_target: Any = None,
         target: Any = None,
+        schema: SchemaLike | None = None,
         n_synthetic: int = 50_000,
         target_is_owners: bool = False,
         random_state: Any = None,
@@ -508,8 +509,8 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         Parameters
         ----------
         sketch : PrivateSketch
-            The release, of one owner or merged, that counts cells: of `summary_sketcher`,
-            `AdaptiveSketcher` or `HistogramSketcher`. Its schema is that of the rows.
+            The release, of one owner or merged. Rows are best from counts: of `summary_sketcher`,
+            `AdaptiveSketcher` or `HistogramSketcher`.
         n_select : int, default=100
             p, how many rows to choose. The default is that of the constructor. They have equal
             weights: train on them without `sample_weight`. From 8,000 on, rows may repeat.
@@ -521,6 +522,8 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
             Number or name of the column that is the label, and becomes `y_`. None is the one column
             that `X_target` lacks (the last one, if columns have no names), as targets have no
             labels. Where it lacks none, or there is no `X_target`, nothing is a label.
+        schema : TableSchema or what stands for one, default=None
+            For a sketch without one, as in `M2MClassifier.from_sketch`. None takes the sketch's.
         n_synthetic, target_is_owners, random_state :
             As in the constructor.
 
@@ -532,8 +535,8 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         Raises
         ------
         ValueError
-            For a sketch of Fourier features or RACE, one without this column, and rows that do not
-            fit its schema.
+            For a sketch without this column, or without a range, and for rows that do not fit its
+            schema.
 
         Warns
         -----
@@ -560,7 +563,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         inf
         """
         X_target = unwrap(X_target)
-        columns = LabelledTable.of(sketch, target, X_target)
+        columns = LabelledTable.of(sketch, target, X_target, schema)
         inputs = columns.inputs
         parameters = {
             "n_select": n_select,
@@ -581,7 +584,8 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         if rows is not None:
             drawn.warn_of_reach(rows, int(n_synthetic))
         if columns.label is not None:
-            warn_of_invisible_inputs(sketch, columns.table, columns.label, None)
+            prior = None if counts_alone(sketch) else "auto"
+            warn_of_invisible_inputs(sketch, columns.table, columns.label, prior)
         return summarizer
 
     def fit(

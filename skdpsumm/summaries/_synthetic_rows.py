@@ -14,7 +14,14 @@ from .._computing import warn_caller
 from ..features._feature_maps import HistogramMap
 from ..moments._base import TAKES_A_SKETCH, table_of
 from ..moments._numbers import POINTS_PER_INPUT
-from ..moments.inferring._points import FeatureBlocks, absent, maxent_weights, systematic
+from ..moments.inferring._points import (
+    FeatureBlocks,
+    draw_points,
+    labelled,
+    maxent_points,
+    maxent_weights,
+    systematic,
+)
 from ..moments.inferring._table_model import TableModel
 from ..schema._reading import Table, column_names
 from ..schema._schema import TableSchema
@@ -48,23 +55,17 @@ class LabelledTable:
     label: int | None
 
     @classmethod
-    def of(cls, sketch: Any, target: int | str | None, X_target: Any) -> LabelledTable:
+    def of(cls, sketch: Any, target: int | str | None, X_target: Any, schema: Any) -> LabelledTable:
         """Return those of a sketch. None as `target` is the one column that X_target lacks.
 
         Raises
         ------
         TypeError, ValueError
-            For what is no sketch of counts, one without this column, and one of the label alone.
+            For what is no sketch, one without this column or a range, and one of the label alone.
         """
         if not isinstance(sketch, PrivateSketch):
             raise TypeError(TAKES_A_SKETCH.format(type(sketch).__name__))
-        table = table_of(sketch)
-        if not all(isinstance(part, HistogramMap) for part, _ in sketch.blocks()):
-            raise ValueError(
-                "Give a sketch of counts, such as an AdaptiveSketcher's or a HistogramSketcher's: "
-                "rows are drawn from the table that it describes. For features, take "
-                "M2MClassifier or M2MRegressor.from_sketch."
-            )
+        table = table_of(sketch, schema)
         label = _lacking(table, X_target) if target is None else table.index(target, "target")
         if label is not None and table.n_columns == 1:
             raise ValueError("The sketch has no column but the label: leave target out.")
@@ -110,6 +111,11 @@ def _lacking(table: TableSchema, X_target: Any) -> int | None:
     with suppress(ValueError):  # rows of unequal length, which are refused later
         return last if X_target is not None and np.shape(X_target)[1:] == (last,) else None
     return None
+
+
+def counts_alone(sketch: PrivateSketch) -> bool:
+    """Whether the graphical model of histograms has all that a sketch tells."""
+    return all(isinstance(part, HistogramMap) for part, _ in sketch.blocks())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,15 +183,22 @@ class SyntheticRows:
     def draw(
         cls, sketch: Any, columns: LabelledTable, target: Any, n_synthetic: int, seed: int
     ) -> SyntheticRows:
-        """Draw rows of the graphical model of a sketch, and weight them to match a target."""
-        table, label = columns.table, columns.label
-        rows = TableModel(sketch, table).sample(n_synthetic, np.random.default_rng(seed))
-        if label is not None and table.missing(label):  # rows without a label teach nothing
-            rows = rows[~absent(table, rows[:, label], label)]
+        """Draw rows that match a sketch, and weight them to match a target."""
+        table, label, rng = columns.table, columns.label, check_random_state(seed)
+        weights = np.full(n_synthetic, 1 / n_synthetic)
+        if counts_alone(sketch):
+            rows = TableModel(sketch, table).sample(n_synthetic, np.random.default_rng(seed))
+        else:  # points are moved and weighted, as `M2MClassifier` does
+            points = draw_points("auto", sketch, table, n_synthetic, rng)
+            rows, weights = maxent_points(sketch, points, table, rng)
+        if label is not None and table.missing(label):
+            rows, weights = labelled(table, label, rows, weights)
         if target is None:
-            return cls(columns, rows, np.full(len(rows), 1 / len(rows)), False)
+            return cls(columns, rows, weights, False)
         embedding, own = TargetEmbedding.of(target, columns.inputs), columns.without_label(rows)
-        weights = embedding.weights(own)
+        # The weights for a target are as equal as they can be, so rows come as often as they count.
+        come = systematic(weights, len(rows), rng)
+        weights = np.bincount(come, embedding.weights(own[come]), len(rows)).astype(np.float64)
         return cls(columns, rows, weights, embedding.is_out_of_reach(own, weights))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property, partial, reduce
 from itertools import combinations_with_replacement, compress, islice
@@ -1197,10 +1198,14 @@ class AskedFunction:
 def _truths(query: Callable[[Any], ArrayLike], rows: Any) -> NDArray:
     """Return what a condition says of rows; raise where it is none."""
     found = np.asarray(query(rows))
-    if found.dtype != bool and not np.all((found >= 0) & (found <= 1)):
+    is_condition = found.dtype == bool
+    with suppress(TypeError):  # over None, which a function without `return` gives
+        is_condition = is_condition or bool(np.all((found >= 0) & (found <= 1)))
+    if not is_condition:
         raise ValueError(
-            "count takes a condition, such as rows['age'] > 40, and this query returns "
-            "other numbers than 0 to 1. For the mean of a number, use `estimate`."
+            "count takes a condition, such as rows['age'] > 40 or rows['ill'] == True, and this "
+            "query returns other things than truths or numbers from 0 to 1. A missing cell is "
+            "none. For the mean of a number, use `estimate`."
         )
     return found
 

@@ -430,6 +430,25 @@ def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:
     return np.isnan(read) if schema.values(j) is None else read == column.n_codes - 1
 
 
+def labelled(
+    schema: TableSchema, target: int, rows: NDArray, weights: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Return the rows that have a label, and their weights: of others nothing is learnt.
+
+    Raises
+    ------
+    ValueError
+        Where no row has one.
+    """
+    known = ~absent(schema, rows[:, target], target)
+    if not known.any():
+        raise ValueError(
+            f"Column {schema.name(target)!r} is missing in all synthetic rows, so no model can "
+            "learn it. When you sketch again, use a larger epsilon, or fewer columns."
+        )
+    return rows[known], weights[known] / weights[known].sum()
+
+
 def _public_points(points: Any, columns: TableSchema) -> NDArray:
     table = read_table(points)
     if table.ndim != 2 or len(table) < 2:

@@ -44,8 +44,8 @@ from ..asking._estimate import AnswerWarning, Estimate, distinct, warn_of_the_dr
 from ..inferring._points import (
     MomentRegression,
     Points,
-    absent,
     draw_points,
+    labelled,
     maxent_points,
     systematic,
 )
@@ -239,15 +239,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._table, self._target = columns, target
         graphical = self._is_graphical(sketch.feature_map)
         points, weights = self._synthetic_rows(sketch, columns, rng)
-        if columns.missing(target):  # of which nothing is learnt
-            known = ~absent(columns, points[:, target], target)
-            if not known.any():
-                raise ValueError(
-                    f"Column {columns.name(target)!r} is missing in all synthetic rows, so no "
-                    "model can learn it. When you sketch again, use a larger epsilon, or fewer "
-                    "columns."
-                )
-            points, weights = points[known], weights[known] / weights[known].sum()
+        if columns.missing(target):
+            points, weights = labelled(columns, target, points, weights)
         self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._learnt(self._observed(points[:, target]))
