@@ -56,6 +56,10 @@ PLANTED = {
     "tests/test_vectorizer.py::test_vectors_with_interactions_are_no_longer_than_one_and_come_back": [
         ("products_for_nothing", "skdpsumm/schema/_vectorizer.py", "self._kept[self._entries[j]] = (1 - part) ** 0.5", "pass"),
     ],
+    "tests/test_gradient.py::test_where_numbers_lie_moves_by_what_is_priced": [
+        ("gradient_clip_of_the_exact_count", "skdpsumm/learners/mechanisms/_gradient.py",
+            "self._descent(count), self._part_of_clip(count)", "self._descent(count), self._part_of_clip(_count(problem))"),
+    ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[gradient-three rows]": [
         ("gradient_count_of_one", "skdpsumm/learners/mechanisms/_gradient.py",
             "rows = self.terms.rows_of_unit / _COUNT_GRID", "rows = 1 / _COUNT_GRID"),
@@ -74,6 +78,9 @@ PLANTED = {
             "return np.trunc(slopes / self._plan._slope_grid)", "return np.rint(slopes / self._plan._slope_grid)"),
         ("gradient_slopes_unclipped", "skdpsumm/learners/mechanisms/_gradient.py",
             "        slopes = clipped_rows(slopes, self._plan.clip)\n", ""),
+        ("gradient_gain_after_the_clip", "skdpsumm/learners/mechanisms/_gradient.py",
+            "        slopes = clipped_rows(slopes, self._plan.clip)\n",
+            "        slopes = clipped_rows(slopes / self.gain, self._plan.clip) * self.gain\n"),
         ("gradient_clip_of_a_batch", "skdpsumm/learners/mechanisms/_gradient.py",
             "        slopes = clipped_rows(slopes, self._plan.clip)\n",
             "        slopes = slopes * min(1.0, self._plan.clip / max(np.linalg.norm(slopes.mean(axis=0)), 1e-99))\n"),
@@ -275,8 +282,8 @@ PLANTED = {
         ("gradient_noise_for_half_the_distance", "skdpsumm/learners/mechanisms/_gradient.py",
             "        return self._moved\n", "        return self._moved / 2\n"),
         ("gradient_noise_of_the_first_step", "skdpsumm/learners/mechanisms/_gradient.py",
-            "descent.step(self._noisy(step, self._rows.gradient(descent.weights)) * self._grid)",
-            "exact = self._rows.gradient(descent.weights)\n                self._drawn = self._noisy(step, exact) - exact if step == first else self._drawn\n                descent.step((exact + self._drawn) * self._grid)"),
+            "noisy = self._noisy(step, self._rows.gradient(descent.weights))",
+            "exact = self._rows.gradient(descent.weights)\n                self._drawn = self._noisy(step, exact) - exact if step == first else self._drawn\n                noisy = exact + self._drawn"),
     ],
     "tests/test_private_search.py::test_noise_of_the_score": [
         ("search_priced_as_one_run", "skdpsumm/model_selection/_candidate.py",

@@ -50,11 +50,11 @@ def sums(draft, weights, rows=None):
     problem = draft.problem
     if rows is None:
         return draft.plan._rows.gradient(weights)
-    parts = {
-        name: None if getattr(problem, name) is None else getattr(problem, name)[rows]
-        for name in ("X", "codes", "shares", "units")
-    }
-    return IntegerRows(replace(problem, **parts), draft.plan).gradient(weights)
+    names = "X", "codes", "shares", "units"
+    parts = {name: v[rows] for name in names if (v := getattr(problem, name)) is not None}
+    some = IntegerRows(replace(problem, **parts), draft.plan)
+    some.gain = draft.plan._rows.gain
+    return some.gradient(weights)
 
 
 def squared_length(whole):
@@ -64,8 +64,7 @@ def squared_length(whole):
 def bound(draft):
     """Return the square of what a unit of protection may add, in units of the grids."""
     terms, plan = draft.problem.terms, draft.plan
-    longest = Fraction(plan.clip) * Fraction(terms.radius)
-    in_units = longest / (Fraction(plan._feature_grid) * Fraction(plan._slope_grid))
+    in_units = Fraction(plan.clip) * Fraction(terms.radius) / Fraction(plan._grid)
     return terms.rows_of_unit * in_units**2
 
 
@@ -110,10 +109,8 @@ def weights_for(draft, length, seed=2):
     return length * np.random.default_rng(seed).normal(size=draft.plan._shape)
 
 
-UNITS = [
-    *((name, None) for name in MODELS),
-    *(("long rows", 1), ("five classes", 3), ("twenty classes", "average"), ("numbers", 40)),
-]
+UNITS = [(name, None) for name in MODELS]
+UNITS += [("long rows", 1), ("five classes", 3), ("twenty classes", "average"), ("numbers", 40)]
 
 
 @pytest.mark.parametrize(("name", "limit"), UNITS)
@@ -131,6 +128,7 @@ def test_a_sum_is_that_of_rows_or_groups_alone(name, limit):
     model = clone(MODELS[name]).set_params(max_rows_per_group=limit)
     draft = opened(model, *table_of(model, X), groups)
     units = np.arange(len(X)) if limit is None else draft.problem.units
+    draft.plan._rows.gain = 2.0 if name in ("numbers", "squares") else 1.0
     assert limit in (None, "average") or np.bincount(units).max() == min(limit, 100)
     order, largest = rng.permutation(len(units)), 0
     for length in LENGTHS:
@@ -191,6 +189,11 @@ def test_where_numbers_lie_moves_by_what_is_priced(limit, adjacency, monkeypatch
     assert (moved <= priced).all()
     assert (moved > 0.999 * np.array(priced)).all()
     assert priced == [k * far / _gradient._COUNT_GRID for far, _ in plan._facts[-2:]]
+    # 900 rows have the whole clip, and half of it where none are told.
+    table = np.zeros((900, 1)), np.zeros(900), None if limit is None else range(900)
+    draft = opened(clone(model).set_params(epsilon=3.0), *table)
+    draft.plan.release(draft.problem)
+    assert draft.plan._rows.gain == (1.0 if draft.plan._count_is_public else 2.0)
 
 
 @pytest.mark.statistical
@@ -202,8 +205,7 @@ def test_numbers_are_placed_and_come_back():
     for bounds in ((2.8, 3.2), (-50, 60)):
         model = regressor(schema=(-1, 1), epsilon=3.0, y_bounds=bounds).fit(X, y)
         assert model.score(X, y) > 0.8
-    wide = model._coding
-    assert abs(wide.decode(np.zeros((1, 1)))[0] - 3) < 0.5
+    assert abs(model._coding.decode(np.zeros((1, 1)))[0] - 3) < 0.5
 
 
 # ------------------------------------------------------------------------------ the claim
@@ -279,19 +281,11 @@ def test_what_is_refused_costs_nothing(name, unpaid):
 def test_nothing_fails_or_warns_after_the_charge():
     """Not for the longest rows, at the ends of what may be asked for, and with errors for all."""
     X = odd_rows()
-    extremes = [
-        {"epsilon": 1e-3},
-        {"epsilon": 25.0, "delta": 1e-150},
-        {"epsilon": 1e12},
-        {"norm_bound": 1e-20},
-        {"norm_bound": 1e20},
-        {"regularization": 1e30},
-        {"loss": SoftHinge(1e308)},
-        {"loss": HuberizedHinge(1e-310)},
-        {"loss": HuberizedHinge(1e300)},
-        {"mechanism": GradientDescent(clip=1e-60)},
-        {"max_rows_per_group": 10**4},
-    ]
+    losses = SoftHinge(1e308), HuberizedHinge(1e-310), HuberizedHinge(1e300)
+    extremes = [{"epsilon": 25.0, "delta": 1e-150}, {"max_rows_per_group": 10**4}]
+    extremes += [{"mechanism": GradientDescent(clip=1e-60)}, {"regularization": 1e30}]
+    extremes += [{"epsilon": e} for e in (1e-3, 1e12)] + [{"norm_bound": b} for b in (1e-20, 1e20)]
+    extremes += [{"loss": loss} for loss in losses]
     for settings in extremes:
         given = {"mechanism": GradientDescent(n_steps=16), "norm_bound": 1.0} | settings
         for n_classes in (2, 4):
@@ -307,8 +301,7 @@ def test_nothing_fails_or_warns_after_the_charge():
 def test_sums_beyond_the_range_are_clipped_not_refused(monkeypatch):
     """What does not fit beside the noise may not fail: whether it does is private."""
     draft = opened(classifier(epsilon=1e10), *table_of(classifier(), np.ones((50, 2))))
-    shape = draft.plan._shape
     for size in (2**61, -(2**61), 2**62):
-        noisy = draft.plan._noisy(1, np.full(shape, size))
+        noisy = draft.plan._noisy(1, np.full(draft.plan._shape, size))
         limit = 2.0 ** (60 - draft.plan._noise.lift)
         assert np.allclose(noisy, np.sign(size) * limit, rtol=1e-3)

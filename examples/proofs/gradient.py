@@ -12,10 +12,10 @@ Theorem
 -------
 - **Input**: rows (x, y), public numbers R, C, T, sigma, and whole units of two public grids. phi is
   phi(x), with |phi| <= R, cut off towards zero to the first grid. In each of T steps the weights W
-  are public; s is the slope of the row's loss at W^T phi, clipped to |s| <= C, and cut off towards
-  zero to the second grid. The step releases `sum_i phi_i s_i^T` plus noise of standard deviation
-  sigma on each entry, drawn anew. What is made of that (rate, momentum, averages, the next W) is
-  any function of it.
+  are public; s is the slope of the row's loss at W^T phi, times any number that is public or was
+  released, then clipped to |s| <= C, and cut off towards zero to the second grid. The step releases
+  `sum_i phi_i s_i^T` plus noise of standard deviation sigma on each entry, drawn anew. What is made
+  of that (rate, momentum, averages, the next W) is any function of it.
 - **Neighbours**: a row comes or goes (n = 1), or is replaced (n = 2).
 - **Measure**: Gaussian differential privacy of all T sums together.
 - **Statement**:

