@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..._computing import TINY, Floats, Kept
 from ...privacy import PrivacyGuarantee
-from ...sketches._graphical import subsets
+from ...sketches._graphical import centred, subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
 from .._numbers import MOST_KEPT, N_TABLES, Group
 from ..inferring._table_model import TableModel
@@ -133,18 +133,15 @@ class RedrawnCounts:
             sources = self._model.sketch.sources(block)
             noise = white_noise(sources, (N_TABLES, *variance.shape), "noise", origin)
             noise *= np.sqrt(variance)
-            for smaller in subsets(group):
+            sums = {group: noise}
+            for smaller in reversed([*subsets(group)]):
+                if smaller != group:  # of the smallest sums that have it
+                    larger = min((g for g in sums if set(smaller) < set(g)), key=len)
+                    axis = next(k for k, a in enumerate(larger, 1) if a not in smaller)
+                    sums[smaller] = sums[larger].sum(axis=axis)
                 if smaller != group or part == group:
-                    self._told[k, smaller] = _residual(noise, group, smaller)
+                    self._told[k, smaller] = centred(sums[smaller], range(1, len(smaller) + 1))
         found = self._told[k, part]
         if part == self._residuals.noise_of(k)[0]:
             del self._told[k, part]
         return found
-
-
-def _residual(tables: Floats, group: Group, part: Group) -> Floats:
-    """Return the residual of a part of a group, of several tables at once."""
-    found = tables.sum(axis=tuple(1 + k for k, a in enumerate(group) if a not in part))
-    for axis in range(1, found.ndim):
-        found = found - found.mean(axis=axis, keepdims=True)
-    return found

@@ -206,11 +206,11 @@ class Places:
         coin &= ~column.blind
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
-        for own, here, there in zip(self.weights[1:], coin, rows, strict=True):
-            jumped, is_between = by_a_jump(edges, self.cell[:n], there)
-            whole = np.maximum(np.add.reduceat(jumped, firsts), TINY)
-            jumped *= (np.add.reduceat(own[:n], firsts) / whole)[rank]
-            np.copyto(own[:n], jumped, where=is_between & here[self.cell[:n]])
+        jumped, is_between = by_a_jump(edges, self.cell[:n], rows)
+        own = self.weights[1:, :n]
+        whole = np.maximum(np.add.reduceat(jumped, firsts, axis=1), TINY)
+        jumped *= (np.add.reduceat(own, firsts, axis=1) / whole)[:, rank]
+        np.copyto(own, jumped, where=is_between & coin[:, self.cell[:n]])
 
     def _left(self, shares: Floats, cell: Codes) -> Floats:
         """Return the part of each node that is on its left, shape (n_tables, n_nodes)."""
@@ -608,10 +608,17 @@ class InsideCells:
 
     def _ranks(self, u: Floats) -> Floats:
         """Return where in its unit each row is by its quantile, from 0 to 1."""
-        order = np.argsort(u.reshape(len(u), -1, self._m), axis=2)
-        found, ranks = np.empty_like(u), (np.arange(self._m, dtype=u.dtype) + 0.5) / self._m
-        np.put_along_axis(found.reshape(order.shape), order, ranks[None, None], axis=2)
-        return found
+        each = u.reshape(-1, self._m)
+        if self._m == 2:  # two are compared much faster than sorted
+            upper = (each[:, 1] >= each[:, 0]).astype(u.dtype)
+            return np.stack([0.75 - upper / 2, 0.25 + upper / 2], axis=1).reshape(u.shape)
+        place = np.argsort(each, axis=1) + self._m * np.arange(len(each))[:, None]
+        found, ranks = (
+            np.empty(u.size, u.dtype),
+            (np.arange(self._m, dtype=u.dtype) + 0.5) / self._m,
+        )
+        found[place] = ranks
+        return found.reshape(u.shape)
 
     def _pair(self, a: int, b: int) -> tuple[tuple[int, tuple], tuple[int, tuple]]:
         """Return how two numbers go up and down together, the one that goes along last first.
