@@ -199,8 +199,7 @@ def smooth_pieces(own: Floats, width: Floats) -> NDArray[np.bool_]:
     if len(width) < 2:
         return np.ones(own.shape, np.bool_)
     density = np.log(np.maximum(own, 1.0) / width)
-    beside = np.full((*own.shape[:-1], len(width) + 2), -np.inf)
-    beside[..., 1:-1] = density
+    beside = np.pad(density, [(0, 0)] * (own.ndim - 1) + [(1, 1)], constant_values=-np.inf)
     denser = density - np.maximum(beside[..., :-2], beside[..., 2:]) > np.log(SPIKE)
     wider = np.pad(width, 1, constant_values=np.inf)
     return ~(denser & (SPIKE * width < np.minimum(wider[:-2], wider[2:])))

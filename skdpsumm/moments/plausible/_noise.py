@@ -63,10 +63,8 @@ def white_noise(
 
     So a sum of sketches has the noise of these, in each plausible table.
     """
-    found = np.zeros(shape)
-    for key, part in sources:
-        found += part * generator(key, *use).standard_normal(shape)
-    return found
+    drawn = (part * generator(key, *use).standard_normal(shape) for key, part in sources)
+    return sum(drawn, start=np.zeros(shape))
 
 
 def other_people(
@@ -133,15 +131,10 @@ class RedrawnCounts:
             sources = self._model.sketch.sources(block)
             noise = white_noise(sources, (N_TABLES, *variance.shape), "noise", origin)
             noise *= np.sqrt(variance)
-            sums = {group: noise}
-            for smaller in reversed([*subsets(group)]):
-                if smaller != group:  # of the smallest sums that have it
-                    larger = min((g for g in sums if set(smaller) < set(g)), key=len)
-                    axis = next(k for k, a in enumerate(larger, 1) if a not in smaller)
-                    sums[smaller] = sums[larger].sum(axis=axis)
+            for smaller in subsets(group):
                 if smaller != group or part == group:
-                    self._told[k, smaller] = centred(sums[smaller], range(1, len(smaller) + 1))
-        found = self._told[k, part]
-        if part == self._residuals.noise_of(k)[0]:
-            del self._told[k, part]
-        return found
+                    outside = tuple(n for n, a in enumerate(group, 1) if a not in smaller)
+                    summed = noise.sum(axis=outside)
+                    self._told[k, smaller] = centred(summed, range(1, summed.ndim))
+        is_whole = part == self._residuals.noise_of(k)[0]
+        return self._told.pop((k, part)) if is_whole else self._told[k, part]

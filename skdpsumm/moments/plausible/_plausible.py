@@ -166,11 +166,11 @@ class PlausibleTables:
 
     def some_rows(self, n: int) -> NamedRows:
         """Return rows to try a function on."""
-        return NamedRows(self.schema, n, lambda j: self.some_values(j, n))
 
-    def some_values(self, j: int, n: int) -> NDArray:
-        """Return some values of a column, which functions are tried on again and again."""
-        return self._anywhere.get(("some", j, n), lambda: self.model.some_values(j, n))
+        def column(j: int) -> NDArray:  # which is asked for again and again
+            return self._anywhere.get(("some", j, n), lambda: self.model.some_values(j, n))
+
+        return NamedRows(self.schema, n, column)
 
     def rows_anywhere(self, n: int) -> NamedRows:
         """Return rows whatever is likely, those at ends of cells and of ranges among them."""
@@ -194,7 +194,7 @@ class PlausibleTables:
         n = codes.shape[1]
 
         def column(j: int) -> NDArray:
-            return known[j] if j in known else np.resize(self.some_values(j, 256), n)
+            return known[j] if j in known else np.resize(self.model.some_values(j, 256), n)
 
         rows = NamedRows(self.schema, n, column)
         possible = np.flatnonzero(possible_rows(rows, self.model, columns))
@@ -244,8 +244,8 @@ class DrawnTables:
             counts = self.model.model.residuals.marginal(group)[None]
             drawn = self._engine.redrawn.table(group) if NOISE in self.priors else counts
             drawn = np.repeat(drawn, self.n_tables // len(drawn), axis=0)
-            drawn += self._other_people(group)
-            drawn = np.where(self.model.model.possible(group), drawn, 0.0)
+            possible = self.model.model.possible(group)
+            drawn = np.where(possible, drawn + self._other_people(group), 0.0)
         else:
             drawn = self._uncounted(group, own)
         if UNCOUNTED in self.priors:
@@ -355,7 +355,7 @@ class DrawnTables:
         return self._about(columns, lambda rows: np.any(meets(rows)[:, few], axis=1), pool)
 
     def _made(self, values: dict[int, NDArray], weights: Floats) -> Rows:
-        return Rows(self.model.schema, values, weights, self._engine.some_values)
+        return Rows(self.model.schema, values, weights, self.model.some_values)
 
     def _rows_of_one(self, j: int) -> Rows:
         places = self.places(j)
@@ -441,8 +441,8 @@ class DrawnTables:
         rare = base.sum() / ROWS_OF_MODEL
         own = np.where(met, base * n / ROWS_OF_MODEL, base)
         base = np.concatenate([own, np.full(len(more), rare), np.full(len(others), one_row)])
-        codes = np.concatenate([codes, more, others])
-        return self._rows_of_points(columns, codes, base, "about", columns)
+        whole = np.concatenate([codes, more, others])
+        return self._rows_of_points(columns, whole, base, "about", columns)
 
     def _valued(self, codes: dict[int, NDArray], rng: np.random.Generator) -> Rows:
         """Return rows of the model in these cells."""
@@ -463,8 +463,7 @@ class DrawnTables:
             weights[1:] += self._of_points(self._beyond, base, *use)
         groups = self.model.counted_together(columns)
         more = self._in_empty_cells(groups if empty else [], codes)
-        codes = np.concatenate([codes, more])
-        base = np.append(base, np.full(len(more), ROUNDING))
+        codes, base = np.concatenate([codes, more]), np.append(base, np.full(len(more), ROUNDING))
         weights = np.concatenate([weights, np.zeros((len(weights), len(more)))], axis=1)
         rng, values, n = self._stream("points", columns), {}, len(base)
         for j in columns:
@@ -477,9 +476,8 @@ class DrawnTables:
                     weights *= shares / np.maximum(shares[:1], TINY)
             else:
                 # One table after the other, so that all stays in the processor's cache.
-                values[j] = np.concatenate(
-                    [at_quantiles(one[None], cell, rng.random((1, n))) for one in places.quantiles]
-                )
+                found = [at_quantiles(q[None], cell, rng.random((1, n))) for q in places.quantiles]
+                values[j] = np.concatenate(found)
         groups += [p for p in combinations(columns, 2) if p not in groups]
         if self.n_tables:
             weights[1:] = self.followed(weights[1:], codes, base, groups)
