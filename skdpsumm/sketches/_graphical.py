@@ -156,7 +156,7 @@ class Residuals:
             for part in [()] if marginal.coarse else subsets(group):
                 outside = _axes_outside(group, part)
                 weight = 1 / (noise * math.prod(counts.shape[a] for a in outside))
-                told = weight * _centred(counts.sum(axis=outside))
+                told = weight * centred(counts.sum(axis=outside))
                 sums[part] = sums[part] + told if part in sums else told
                 self._tellers.setdefault(part, []).append((k, weight))
                 self._precision[part] = self._precision.get(part, 0.0) + weight
@@ -226,7 +226,7 @@ class Residuals:
         """
         # The weights of the residuals of each part of the group.
         of_parts = {
-            part: _centred(weights.mean(axis=_axes_outside(group, part)), range(len(part)))
+            part: centred(weights.mean(axis=_axes_outside(group, part)), range(len(part)))
             for part in subsets(group)
         }
         if not self._even:
@@ -260,7 +260,7 @@ def _axes_outside(group: Group, part: Group) -> tuple[int, ...]:
     return tuple(k for k, a in enumerate(group) if a not in part)
 
 
-def _centred(table: Floats, axes: Iterable[int] | None = None) -> Floats:
+def centred(table: Floats, axes: Iterable[int] | None = None) -> Floats:
     """Return what is left of a table when all that fewer of these axes tell is taken out."""
     for k in range(table.ndim) if axes is None else axes:
         table = table - table.mean(axis=k, keepdims=True)

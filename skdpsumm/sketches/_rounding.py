@@ -28,7 +28,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array
 
 from .._computing import TINY, Codes, Floats
 
@@ -141,7 +141,7 @@ class _Wanted:
         """Turn to some of the rows, which get their share of what is wanted."""
         place, n_places = self._place[part], len(self.counts)
         one_each = np.ones(len(part)), place, np.arange(len(part) + 1)
-        self._of_places, self.places = csr_array(one_each, (len(part), n_places)).T, place
+        self._of_places, self.places = csc_array(one_each, (n_places, len(part))), place
         n_here = np.bincount(place, minlength=n_places)
         self._share = self.counts * (n_here / np.maximum(self._n_left, 1))[:, None]
         self._n_left -= n_here

@@ -131,22 +131,30 @@ def by_a_jump(
         Of the atoms.
     cell_of_atom : ndarray of int
         Increasing from 0.
-    masses : ndarray of shape (n_cells,)
+    masses : ndarray of shape (..., n_cells)
+        Of one table or several.
     """
     ends, own = _cells(edges, cell_of_atom, masses)
     width, at = np.diff(ends), cell_of_atom
     density, smooth = own / width, smooth_pieces(own, width)
-    left, right = density.copy(), density.copy()
-    beside = np.pad(density[smooth], 1, mode="edge")
-    left[smooth], right[smooth] = beside[:-2], beside[2:]
+    left = _before(density, smooth)
+    right = _before(density[..., ::-1], smooth[..., ::-1])[..., ::-1]
     is_between = (left - density) * (density - right) > 0
     left, right = np.where(is_between, left, density), np.where(is_between, right, density)
     difference = np.where(is_between, left - right, 1.0)
-    place = np.where(is_between, (density - right) / difference, 0.0)
+    place = np.where(is_between, (density - right) / difference, 0.0)[..., at]
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
-    on_left = np.minimum(high, place[at]) - np.minimum(low, place[at])
-    found = (left[at] * on_left + right[at] * (high - low - on_left)) * width[at]
-    return found, is_between[at]
+    on_left = np.minimum(high, place) - np.minimum(low, place)
+    found = (left[..., at] * on_left + right[..., at] * (high - low - on_left)) * width[at]
+    return found, is_between[..., at]
+
+
+def _before(density: Floats, smooth: NDArray[np.bool_]) -> Floats:
+    """Return for each smooth cell the density of the one before, its own where there is none."""
+    k = np.arange(density.shape[-1])
+    last = np.maximum.accumulate(np.where(smooth, k, -1), axis=-1)
+    before = np.insert(last[..., :-1], 0, -1, axis=-1)
+    return np.take_along_axis(density, np.where(smooth & (before >= 0), before, k), axis=-1)
 
 
 def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> Floats:
@@ -167,7 +175,7 @@ def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> 
 def _cells(edges: Floats, cell_of_atom: Codes, masses: Floats) -> tuple[Floats, Floats]:
     """Return the edges of the cells, and their rows; missing values have none."""
     first = np.flatnonzero(np.diff(cell_of_atom, prepend=-1))
-    return np.append(edges[first], edges[-1]), masses[: len(first)]
+    return np.append(edges[first], edges[-1]), masses[..., : len(first)]
 
 
 def _tilts(own: Floats, ends: Floats) -> Floats:
@@ -188,13 +196,13 @@ def _tilts(own: Floats, ends: Floats) -> Floats:
 
 def smooth_pieces(own: Floats, width: Floats) -> NDArray[np.bool_]:
     """Return which cells are no spikes: narrow ones, far denser than both neighbours."""
-    if len(own) < 2:
-        return np.ones(len(own), np.bool_)
+    if len(width) < 2:
+        return np.ones(own.shape, np.bool_)
     density = np.log(np.maximum(own, 1.0) / width)
-    beside = np.pad(density, 1, constant_values=-np.inf)
-    denser = density - np.maximum(beside[:-2], beside[2:]) > np.log(SPIKE)
-    beside = np.pad(width, 1, constant_values=np.inf)
-    return ~(denser & (SPIKE * width < np.minimum(beside[:-2], beside[2:])))
+    beside = np.pad(density, [(0, 0)] * (own.ndim - 1) + [(1, 1)], constant_values=-np.inf)
+    denser = density - np.maximum(beside[..., :-2], beside[..., 2:]) > np.log(SPIKE)
+    wider = np.pad(width, 1, constant_values=np.inf)
+    return ~(denser & (SPIKE * width < np.minimum(wider[:-2], wider[2:])))
 
 
 def _falling(log_ratio: float) -> float:

@@ -150,20 +150,16 @@ class Regression:
         columns = sorted((self._target, *(j for j, _ in self._columns)))
         found = self._plausible.rows(columns, covers, empty=False)
         cells, present = found.column(self._target), ~found.absent(self._target)
-        # Columns that are alike in all tables are encoded once.
         observed = [
             self._model._observed(one[kept]) for one, kept in zip(cells, present, strict=True)
         ]
-        parts = [
-            np.array([encoded(column, one) for one in found.column(j)])
-            for j, column in self._columns
-        ]
-        ends = np.cumsum([1, *(part.shape[1] for part in parts)])
+        parts = [(column, found.column(j)) for j, column in self._columns]
+        ends = np.cumsum([1, *(len(self._terms(*one)) for one in self._columns)])
         rows = np.ones((found.n, ends[-1]))
         for k, weights in enumerate(found.weights):
-            for start, part in zip(ends[:-1], parts, strict=True):
-                if k < len(part):
-                    rows[:, start : start + part.shape[1]] = part[k].T
+            for start, end, (column, own) in zip(ends[:-1], ends[1:], parts, strict=True):
+                if k < len(own):  # columns that are alike in all tables are encoded once
+                    rows[:, start:end] = np.transpose(encoded(column, own[k]))
             kept = present[k % len(present)]
             whole = rows if kept.all() else rows[kept]
             yield whole, observed[k % len(observed)], weights[kept]

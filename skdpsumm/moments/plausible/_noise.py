@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..._computing import TINY, Floats, Kept
 from ...privacy import PrivacyGuarantee
-from ...sketches._graphical import subsets
+from ...sketches._graphical import centred, subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
 from .._numbers import MOST_KEPT, N_TABLES, Group
 from ..inferring._table_model import TableModel
@@ -63,10 +63,8 @@ def white_noise(
 
     So a sum of sketches has the noise of these, in each plausible table.
     """
-    found = np.zeros(shape)
-    for key, part in sources:
-        found += part * generator(key, *use).standard_normal(shape)
-    return found
+    drawn = (part * generator(key, *use).standard_normal(shape) for key, part in sources)
+    return sum(drawn, start=np.zeros(shape))
 
 
 def other_people(
@@ -135,16 +133,8 @@ class RedrawnCounts:
             noise *= np.sqrt(variance)
             for smaller in subsets(group):
                 if smaller != group or part == group:
-                    self._told[k, smaller] = _residual(noise, group, smaller)
-        found = self._told[k, part]
-        if part == self._residuals.noise_of(k)[0]:
-            del self._told[k, part]
-        return found
-
-
-def _residual(tables: Floats, group: Group, part: Group) -> Floats:
-    """Return the residual of a part of a group, of several tables at once."""
-    found = tables.sum(axis=tuple(1 + k for k, a in enumerate(group) if a not in part))
-    for axis in range(1, found.ndim):
-        found = found - found.mean(axis=axis, keepdims=True)
-    return found
+                    outside = tuple(n for n, a in enumerate(group, 1) if a not in smaller)
+                    summed = noise.sum(axis=outside)
+                    self._told[k, smaller] = centred(summed, range(1, summed.ndim))
+        is_whole = part == self._residuals.noise_of(k)[0]
+        return self._told.pop((k, part)) if is_whole else self._told[k, part]

@@ -162,7 +162,11 @@ class PlausibleTables:
 
     def some_rows(self, n: int) -> NamedRows:
         """Return rows to try a function on."""
-        return NamedRows(self.schema, n, lambda j: self.model.some_values(j, n))
+
+        def column(j: int) -> NDArray:  # which is asked for again and again
+            return self._anywhere.get(("some", j, n), lambda: self.model.some_values(j, n))
+
+        return NamedRows(self.schema, n, column)
 
     def rows_anywhere(self, n: int) -> NamedRows:
         """Return rows whatever is likely, those at ends of cells and of ranges among them."""
@@ -224,14 +228,23 @@ class DrawnTables:
         own = np.maximum(self.model.table(group), 0.0) * self.model.n_rows
         if not self.n_tables:
             return own[None]
-        if self.model.model.residuals.covers(group):
+        covers = self.model.model.residuals.covers
+        # Where the number of rows is public, all tables are scaled to it at last.
+        is_free = {NOISE} < self.priors <= {*PRIORS["table"]} and self.model.sketch.n_noise_std
+        if is_free:  # then tables are those of the noise, and what is added to these
+            drawn = self._engine.tables_of("noise").counts(group)[1:]
+        elif covers(group):
             counts = self.model.model.residuals.marginal(group)[None]
             drawn = self._engine.redrawn.table(group) if NOISE in self.priors else counts
             drawn = np.repeat(drawn, self.n_tables // len(drawn), axis=0)
-            drawn += self._other_people(group)
-            drawn = np.where(self.model.model.possible(group), drawn, 0.0)
+            possible = self.model.model.possible(group)
+            drawn = np.where(possible, drawn + self._other_people(group), 0.0)
         else:
             drawn = self._uncounted(group, own)
+        if UNCOUNTED in self.priors:
+            parts = [p for k in range(2, len(group) + 1) for p in combinations(group, k)]
+            for part in (p for p in parts if not covers(p)):
+                drawn = drawn + self.model.n_rows * self._grown(group, part)
         if not self.model.sketch.n_noise_std:  # the number of rows is public
             total = drawn.sum(axis=tuple(range(1, drawn.ndim)), keepdims=True)
             drawn = drawn * (self.model.n_rows / total)
@@ -263,7 +276,7 @@ class DrawnTables:
         return other_people(own, self.model.sketch.privacy, stream, self.n_tables)
 
     def _uncounted(self, group: Group, own: Floats) -> Floats:
-        """Return the model's cells, moved to what their counted parts are, with interactions."""
+        """Return the model's cells, moved to what their counted parts are."""
         covers = self.model.model.residuals.covers
         told = [g for k in range(1, len(group)) for g in combinations(group, k) if covers(g)]
         told = [g for g in told if not any(set(g) < set(other) for other in told)]
@@ -271,10 +284,6 @@ class DrawnTables:
         for _ in range(1 if all(len(g) == 1 for g in told) else RAKING_SWEEPS):
             for g in told:
                 self._move_to(drawn, own, group, g)
-        if UNCOUNTED in self.priors:
-            parts = [p for k in range(2, len(group) + 1) for p in combinations(group, k)]
-            for part in (p for p in parts if not covers(p)):
-                drawn += self.model.n_rows * self._grown(group, part)
         return drawn
 
     def _move_to(self, drawn: Floats, own: Floats, group: Group, part: Group) -> None:
@@ -302,6 +311,8 @@ class DrawnTables:
 
     def places(self, j: int) -> Places:
         """Return where in their cells the rows of a column may lie."""
+        if self.priors and not self._n_moved:
+            return self._engine.tables_of("model").places(j)
         stream = partial(self._stream, "places", j)
         return self._kept.get(
             ("places", j), lambda: Places(self.model, j, self._n_moved, stream, self.counts((j,)))
@@ -409,8 +420,8 @@ class DrawnTables:
         rare = base.sum() / ROWS_OF_MODEL
         own = np.where(met, base * n / ROWS_OF_MODEL, base)
         base = np.concatenate([own, np.full(len(more), rare), np.full(len(others), one_row)])
-        codes = np.concatenate([codes, more, others])
-        return self._rows_of_points(columns, codes, base, "about", columns)
+        whole = np.concatenate([codes, more, others])
+        return self._rows_of_points(columns, whole, base, "about", columns)
 
     def _valued(self, columns: Group, codes: NDArray, rng: np.random.Generator) -> Rows:
         """Return rows of the model in these cells."""
@@ -429,8 +440,7 @@ class DrawnTables:
             weights[1:] += self._of_points(self._beyond, base, *use)
         groups = self.model.counted_together(columns)
         more = self._in_empty_cells(groups if empty else [], codes)
-        codes = np.concatenate([codes, more])
-        base = np.append(base, np.full(len(more), ROUNDING))
+        codes, base = np.concatenate([codes, more]), np.append(base, np.full(len(more), ROUNDING))
         weights = np.concatenate([weights, np.zeros((len(weights), len(more)))], axis=1)
         rng, values, n = self._stream("points", columns), {}, len(base)
         for j in columns:
@@ -442,8 +452,9 @@ class DrawnTables:
                     shares = places.atom_shares()[:, atom]
                     weights *= shares / np.maximum(shares[:1], TINY)
             else:
-                u = rng.random((len(places.quantiles), n))
-                values[j] = at_quantiles(places.quantiles, cell, u)
+                # One table after the other, so that all stays in the processor's cache.
+                found = [at_quantiles(q[None], cell, rng.random((1, n))) for q in places.quantiles]
+                values[j] = np.concatenate(found)
         groups += [p for p in combinations(columns, 2) if p not in groups]
         cells = self.cells_of_points(codes, groups)
         raked = partial(self._raked, weights, base, cells)
@@ -500,7 +511,7 @@ class DrawnTables:
             parts.append((shared, summed, counts[1:].T, whole))
         found = np.empty_like(weights)
         # So few tables at once that they stay in the processor's cache, which is four times faster.
-        step = max(2**18 // n, 1)
+        step = max(2**19 // n, 1)
         for some in (slice(k, k + step) for k in range(0, len(weights), step)):
             moved = weights[some].T.copy()
             for _ in range(RAKING_SWEEPS):
