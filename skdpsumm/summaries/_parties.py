@@ -78,7 +78,7 @@ from ._protocol import (
 MAX_BYTES_OF_PHI = 2**30
 # What a nat of divergence from the mixture of groups costs, against half a squared standard
 # deviation of the noise. Below 10, noise draws rows where the target is common; above it, a target
-# that lies at one side of several cuts is missed (examples/benchmarks/summary_choices.py --others).
+# that lies at one side of several cuts is missed (summary_choices.py --others --thin 180).
 PRICE_OF_A_NAT = 10.0
 # So many cuts are about 20 for each of 50 columns: they miss no side of a column of two values.
 N_CUTS = 1000
