@@ -15,7 +15,7 @@ from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.summaries import DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, Quotas, exact_search
-from skdpsumm.summaries._parties import draw_tilted, run_protocol, tilted_scores
+from skdpsumm.summaries._parties import draw_tilted, maximum_entropy, run_protocol, tilted_scores
 from skdpsumm.summaries._protocol import Rows
 
 FEW_OWNERS = pytest.mark.filterwarnings("ignore:Raise max_share_per_owner")
@@ -34,52 +34,51 @@ def run(parties, X_target=None, **options):
 
 @pytest.fixture(scope="module")
 def scene():
-    """Return phi of an owner's rows, of which a tenth is like the target, and the target's mean."""
+    """Return an owner's rows, of which a tenth is like the target, phi, and the target's mean."""
     X = np.vstack([points(900), points(100, 3.0, seed=1)])
     phi = Embedding.draw(2, 400, 0.5, "pairs", np.random.RandomState(0))
     target = phi.features(points(500, 3.0, seed=2)).mean(axis=0, dtype=np.float64)
-    return phi.features(X), target
-
-
-def tilted_of(features, target, noise_std):
-    rng = np.random.default_rng(0)
-    return tilted_scores(features.__getitem__, len(features), target, noise_std, rng)
+    return X, phi.features(X), target
 
 
 def weights(scene, noise_std, seed=0):
-    features, target = scene
+    X, phi, target = scene
     noise = np.random.default_rng(seed).normal(0, noise_std, target.shape)
-    scores = tilted_of(features, target + noise, noise_std)
+    told = target + noise, noise_std, np.random.default_rng(0)
+    scores = tilted_scores(lambda rows: (X[rows], phi[rows]), len(X), *told)
     found = np.exp(scores - scores.max())
     return found / found.sum()
 
 
 def test_without_much_noise_weights_match_the_target(scene):
-    features, target = scene
+    _, features, target = scene
     found = weights(scene, 1e-3)
     assert found[900:].sum() > 0.9
     left, all_equal = found @ features - target, features.mean(axis=0) - target
     assert np.linalg.norm(left) < 0.3 * np.linalg.norm(all_equal)
 
 
-def test_with_much_noise_weights_are_equal(scene):
-    found = weights(scene, 3.0)
-    assert 1 / np.square(found).sum() > 900  # of 1,000 rows
+def test_with_much_noise_each_row_keeps_half_of_an_equal_weight(scene):
+    assert weights(scene, 3.0).min() > 0.4 / 1000
+
+
+def test_rare_rows_are_found_where_the_target_consists_of_them():
+    X = 0.7 * (np.random.default_rng(0).random((1100, 20)) < 0.5)
+    X[:, 0] = 0
+    X[:105, 0] = 0.7  # the first 100 are the target, and 5 of the others are like it
+    phi = Embedding.draw(20, 1000, 0.13, "pairs", np.random.RandomState(0)).features(X)
+    found = weights((X[100:], phi[100:], phi[:100].mean(axis=0, dtype=np.float64)), 0.04)
+    assert set(range(5)) <= set(draw_tilted(np.log(found), 80, np.random.default_rng(0)))
 
 
 def test_weights_solve_the_problem_that_is_stated(scene):
     """The dual's solution: where the gradient vanishes, b is the residual over the ridge."""
-    features, target = scene
-    few = features[::5]
-    noise_std = 0.1
-    scores = tilted_of(few, target, noise_std)
-    found = np.exp(scores - scores.max())
-    residual = target - found / found.sum() @ few
-    # Scores are <b, phi>, with b in the direction of the residual; the ridge is kappa sigma^2.
-    slope, _ = np.polyfit(few @ residual, scores, 1)
-    expected = slope * (few - few.mean(axis=0)) @ residual
-    np.testing.assert_allclose(scores - scores.mean(), expected, atol=0.02 * np.ptp(scores))
-    assert 20 * (1 - 0.02) <= 1 / (slope * noise_std**2) <= 1000
+    _, features, target = scene
+    prior = np.linspace(-1, 1, len(features))
+    b = maximum_entropy(features, prior, target, 0.02)
+    found = np.exp(prior + features @ b)
+    residual = target - found / found.sum() @ features
+    np.testing.assert_allclose(b, residual / 0.02, atol=0.02 * np.abs(b).max())
 
 
 @pytest.mark.statistical

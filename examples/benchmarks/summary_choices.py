@@ -1,7 +1,7 @@
 """The defaults of the summariser on the census: 36 cells beside the non-private greedy choice.
 
     python examples/benchmarks/summary_choices.py --data ACS.csv.gz [--seeds 20] [--others]
-        [--json FILE]
+        [--thin 180] [--json FILE]
 
 ``ACS.csv.gz`` is the file of `examples/papers/summarization_figure1.py`: 1,000 rows of each of 38
 states, which are the owners. A target is m rows of a group, m = 30, 100, 300 and 1,000 (600 of a
@@ -12,7 +12,8 @@ state, for 400 rows of each group belong to nobody); a summary has p = 50, 200 a
     women 55+, degree   likewise
 
 ``--others`` takes the groups that the defaults were chosen on, in their place: Utah, Black, men
-below 30 in full-time work.
+below 30 in full-time work. ``--thin`` leaves the owners so many rows of the group, so that it is as
+rare with them as Asian (179).
 
 Printed per cell: MMD^2 of "pool" and of "propose" by their defaults (delta = 1e-6), as multiples of
 that of the greedy choice from all rows, on the exact kernel and without privacy; medians over
@@ -87,12 +88,14 @@ def read(path):
 class Group:
     """Rows that targets are drawn from, and owners of the others."""
 
-    def __init__(self, X, table, is_member):
+    def __init__(self, X, table, is_member, n_left=None):
         members = np.random.default_rng(100).permutation(np.flatnonzero(is_member(table)))
         self.rows = members[N_HELD : N_HELD + MOST_TARGET]
         self.held = X[members[:N_HELD]]
         gone = np.zeros(len(X), bool)
         gone[members[: N_HELD + MOST_TARGET]] = True
+        if n_left is not None:
+            gone[members[N_HELD + MOST_TARGET + n_left :]] = True
         names = table["ST"]
         if len(np.unique(names[members])) == 1:
             gone[members] = True
@@ -148,6 +151,7 @@ def main():
     )
     parser.add_argument("--data", required=True, help="acs_income_2018_small_1000_per_state.csv.gz")
     parser.add_argument("--others", action="store_true", help="the groups of the choice itself")
+    parser.add_argument("--thin", type=int, help="leave the owners so many rows of the group")
     parser.add_argument("--groups", nargs="+", help="some of them, by name")
     parser.add_argument("--targets", type=int, nargs="+", default=[30, 100, 300, 1000], help="m")
     parser.add_argument("--sizes", type=int, nargs="+", default=[50, 200, 500], help="p")
@@ -165,7 +169,7 @@ def main():
     medians, rows = [], []
     groups = OTHERS if arguments.others else GROUPS
     for name in arguments.groups or groups:
-        group = Group(X, table, groups[name])
+        group = Group(X, table, groups[name], arguments.thin)
         for m in arguments.targets:
             for p in arguments.sizes:
                 runs = [

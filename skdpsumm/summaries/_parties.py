@@ -76,10 +76,12 @@ from ._protocol import (
 
 # An owner keeps the features of all rows between messages up to so many bytes.
 MAX_BYTES_OF_PHI = 2**30
-# What a nat of divergence from the owner's own rows costs, against half a squared standard
-# deviation of the noise. Below 10, noise draws rows where the target is common; above 40, a rare
-# target is missed (examples/benchmarks/summary_choices.py).
+# What a nat of divergence from the mixture of groups costs, against half a squared standard
+# deviation of the noise. From 5 to 40 it changes distances by 2 per cent (summary_choices.py
+# --others --thin 180); at 10, noise draws rows where the target is common at epsilon 0.1.
 PRICE_OF_A_NAT = 20.0
+# So many cuts are about 20 for each of 50 columns: they miss no side of a column of two values.
+N_CUTS = 1000
 # So many rows are enough for the fit of weights.
 ROWS_OF_TILT = 4096
 
@@ -239,17 +241,23 @@ class DataOwner:
         if len(candidates) > most:  # phi of all would not fit, and a sample does
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
 
-        def phi(rows: Any) -> NDArray[np.float32]:
-            return embedding.features(self._X[candidates[rows]])
+        def read(rows: Any) -> tuple[NDArray, NDArray[np.float32]]:
+            X = self._X[candidates[rows]]
+            return X, embedding.features(X)
 
-        # Weights read a sample of the rows twice, so phi of few rows is kept meanwhile.
-        kept = not noise or len(candidates) <= 4 * ROWS_OF_TILT
-        features: Any = phi(slice(None)).__getitem__ if kept else phi
-        if noise:
-            scores = tilted_scores(features, len(candidates), direction, noise, self._coins)
-            return candidates[draw_tilted(scores, n, self._coins)]
-        search = feature_search(features(slice(None)), direction, n)
-        return candidates[search.run(False, 0, np.random.RandomState(0))]
+        if not noise:
+            search = feature_search(read(slice(None))[1], direction, n)
+            return candidates[search.run(False, 0, np.random.RandomState(0))]
+        reader = read
+        # Weights read a sample of the rows twice, so few rows are kept meanwhile.
+        if len(candidates) <= 4 * ROWS_OF_TILT:
+            X, phi = read(slice(None))
+
+            def reader(rows: Any) -> tuple[NDArray, NDArray[np.float32]]:
+                return X[rows], phi[rows]
+
+        scores = tilted_scores(reader, len(candidates), direction, noise, self._coins)
+        return candidates[draw_tilted(scores, n, self._coins)]
 
     def _scores(self, direction: NDArray) -> NDArray[np.float64]:
         """Return ``<direction, phi(x)>`` for all rows, each a function of its row alone."""
@@ -282,8 +290,58 @@ class DataOwner:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
 
 
+class GroupMixture:
+    """Rows as a mixture of groups whose mean is near that of the target.
+
+    A group is all rows, or those at one side of a cut through one column, at random. Shares a
+    minimise ``|sum a_h mu_h - g~|^2 / (2 sigma^2) + KL(a | prior)``, with mu_h the mean of phi in
+    group h. The prior gives even odds: the target is like all rows, or like the groups of cuts.
+
+    Parameters
+    ----------
+    X : ndarray of shape (r, n_columns)
+    phi : ndarray of shape (r, d)
+    target_mean, noise_std, rng
+        As in `tilted_scores`.
+    """
+
+    def __init__(
+        self,
+        X: NDArray,
+        phi: NDArray[np.float32],
+        target_mean: NDArray,
+        noise_std: float,
+        rng: np.random.Generator,
+    ):
+        self._columns = rng.integers(X.shape[1], size=N_CUTS)
+        low, high = (bound(axis=0)[self._columns] for bound in (X.min, X.max))
+        part = rng.random(N_CUTS)
+        self._places = (low * (1 - part) + high * part).astype(X.dtype)
+        self._is_upper = rng.random(N_CUTS) < 0.5
+        members = self._members(X)
+        sizes = members.sum(axis=0)
+        found = np.flatnonzero(sizes)  # a cut may have no row at its side
+        means = members[:, found].T @ phi / sizes[found, None]
+        log_prior = np.log([0.5, *np.full(len(found) - 1, 0.5 / max(len(found) - 1, 1))])
+        log_shares = log_prior + means @ maximum_entropy(
+            means, log_prior, target_mean, noise_std**2
+        )
+        self._of_member = np.zeros(len(sizes), np.float32)
+        self._of_member[found] = np.exp(log_shares - log_shares.max()) / sizes[found]
+
+    def _members(self, X: NDArray) -> NDArray[np.float32]:
+        """Return 1 where a row is in a group, shape (n, N_CUTS + 1); all rows are in the first."""
+        found = (X[:, self._columns] >= self._places) == self._is_upper
+        return np.column_stack([np.ones(len(X), bool), found]).astype(np.float32)
+
+    def log_weights(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the logarithm of each row's weight, up to what is the same for all."""
+        weights = (self._members(X) @ self._of_member).astype(np.float64)
+        return np.log(np.maximum(weights, np.finfo(np.float32).tiny))
+
+
 def tilted_scores(
-    features: Callable[[NDArray], NDArray[np.float32]],
+    read: Callable[[Any], tuple[NDArray, NDArray[np.float32]]],
     n_rows: int,
     target_mean: NDArray,
     noise_std: float,
@@ -292,13 +350,15 @@ def tilted_scores(
     """Return the log-weights under which rows have a mean near that of the target.
 
     They are those of the weights w that minimise ``|sum w_i phi_i - g~|^2 / (2 sigma^2) + kappa
-    KL(w | uniform)``: the rows as they are, tilted no further than the noise warrants. With large
-    noise they are nearly equal, with none they match the target.
+    KL(w | mixture)``: a `GroupMixture` of the rows, tilted no further than the noise warrants.
+    Where the target consists of rows that are rare with the owner, the mixture finds them. With
+    large noise half of the weight is spread evenly, with none the weights match the target.
 
     Parameters
     ----------
-    features : callable
-        ``features(rows)`` gives phi, of norm one, of rows in a range or an array, shape (r, d).
+    read : callable
+        ``read(rows)`` gives the rows in a range or an array, shape (r, n_columns), and phi of them,
+        of norm one, shape (r, d).
     n_rows : int
         n.
     target_mean : ndarray of shape (d,)
@@ -306,7 +366,7 @@ def tilted_scores(
     noise_std : float
         sigma, the standard deviation of the noise of each entry of it; above 0.
     rng : Generator
-        Draws the rows that the fit is made with, where there are more than 4,096.
+        Draws the groups, and the rows that the fit is made with, where there are more than 4,096.
 
     Returns
     -------
@@ -315,68 +375,49 @@ def tilted_scores(
 
     Notes
     -----
-    kappa is 20, and more where the rows show that the target differs from them by less. Then the
-    rows need variety rather than weights, and only the part ``20 / kappa`` of them is drawn with
-    these weights, the others at random: what is returned are the logarithms of the mixture.
-
-    The dual is smooth and has d unknowns: ``min log mean exp <b, phi_i> - <b, g~> + kappa sigma^2
-    |b|^2 / 2``. It is the maximum entropy density ratio of an exponential family (Dudik, Phillips
-    and Schapire 2007; Tsuboi et al. 2009).
+    Both fits are the maximum entropy density ratio of an exponential family (Dudik, Phillips and
+    Schapire 2007; Tsuboi et al. 2009), see `maximum_entropy`.
     """
     sample = np.arange(n_rows)
     if n_rows > ROWS_OF_TILT:
         sample = np.sort(rng.choice(n_rows, ROWS_OF_TILT, replace=False))
-    fitted = features(sample)
-    mean = fitted.mean(axis=0, dtype=np.float64)
-    strictness = _strictness(fitted, mean, target_mean - mean, noise_std)
+    X, phi = read(sample)
+    mixture = GroupMixture(X, phi, target_mean, noise_std, rng)
+    log_prior = mixture.log_weights(X)
+    tilt = maximum_entropy(phi, log_prior, target_mean, PRICE_OF_A_NAT * noise_std**2)
+
+    def scores(rows: NDArray) -> NDArray[np.float64]:
+        X, phi = read(rows)
+        return mixture.log_weights(X) + phi @ tilt
+
+    blocks = np.array_split(np.arange(n_rows), 1 + n_rows // SCORED_AT_ONCE)
+    return np.concatenate([scores(rows) for rows in blocks])
+
+
+def maximum_entropy(
+    features: NDArray[np.float32], log_prior: NDArray, target_mean: NDArray, ridge: float
+) -> NDArray[np.float32]:
+    """Return b; weights of ``log_prior + <b, features>`` are near the prior, and match a mean.
+
+    They minimise ``|sum w_i phi_i - g~|^2 / 2 + ridge KL(w | prior)``. The dual is smooth and has d
+    unknowns: ``min log sum prior exp <b, phi_i> - <b, g~> + ridge |b|^2 / 2``.
+    """
     # Below 1e-5 float32 rounds the gradient away.
-    ridge = max(strictness * noise_std**2, 1e-5)
+    ridge = max(ridge, 1e-5)
 
     def dual(b: NDArray) -> tuple[float, NDArray]:
-        scores = (fitted @ b.astype(np.float32)).astype(np.float64)
+        scores = log_prior + (features @ b.astype(np.float32)).astype(np.float64)
         top = scores.max()
         weights = np.exp(scores - top)
         total = weights.sum()
-        found = (weights / total).astype(np.float32) @ fitted
-        value = top + np.log(total / len(scores)) - b @ target_mean + ridge / 2 * (b @ b)
+        found = (weights / total).astype(np.float32) @ features
+        value = top + np.log(total) - b @ target_mean + ridge / 2 * (b @ b)
         return value, found - target_mean + ridge * b
 
     options = {"maxiter": 60, "maxcor": 10}
-    b = minimize(dual, np.zeros(len(mean)), jac=True, method="L-BFGS-B", options=options).x
-    tilt = b.astype(np.float32)
-    blocks = np.array_split(np.arange(n_rows), 1 + n_rows // SCORED_AT_ONCE)
-    scores = np.concatenate([features(rows) @ tilt for rows in blocks]).astype(np.float64)
-    part = PRICE_OF_A_NAT / strictness
-    if part == 1:
-        return scores
-    weights = np.exp(scores - scores.max())
-    return np.log(part * weights / weights.sum() + (1 - part) / len(weights))
-
-
-def _strictness(features: NDArray, mean: NDArray, residual: NDArray, noise_std: float) -> float:
-    """Return kappa: more where the target shows no difference from these rows beyond the noise.
-
-    If the log-weights of the rows had the variance ``1 / kappa`` in every direction of phi, the
-    scores of the rows by what the target differs in would have the variance ``tr C^2 / kappa``,
-    with C the covariance of phi, and ``sigma^2 tr C`` more from the noise, give or take ``sigma^2
-    sqrt(2 tr C^2)``.
-    """
-    # So many rows are enough for the spectrum of features.
-    some = features[:: -(-len(features) // 128)]
-    centred = some - mean.astype(np.float32)
-    products = np.square(centred @ centred.T)
-    n_pairs = max(len(some) * (len(some) - 1), 1)
-    of_pairs = (products.sum(dtype=np.float64) - np.trace(products)) / n_pairs  # tr C^2
-    if of_pairs <= 0:  # rows that are all alike
-        return PRICE_OF_A_NAT
-    of_rows = 1 - mean @ mean  # tr C
-    scores = features @ residual.astype(np.float32)
-    found = (np.var(scores, dtype=np.float64) - noise_std**2 * of_rows) / of_pairs
-    # Its standard error, against what is thought before: the noisier it is, the less it counts.
-    error, prior = noise_std**2 * np.sqrt(2 / of_pairs), 1 / PRICE_OF_A_NAT
-    trust = prior**2 / (prior**2 + error**2)
-    # The price is largest where the scores of the rows vary no more than noise makes them.
-    return 1 / np.clip(trust * found + (1 - trust) * prior, 1e-3, prior)
+    start = np.zeros(features.shape[1])
+    b = minimize(dual, start, jac=True, method="L-BFGS-B", options=options).x
+    return b.astype(np.float32)
 
 
 def draw_tilted(scores: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
