@@ -602,8 +602,8 @@ def positive_weights(
     points are raked to the table's counts, and other rows clipped; then weights are tilted, ``w
     exp(lambda g)``, until the number of rows, of each category and of missing values, and the
     means, variances and covariances of numbers, are what the signed table has (calibration [1]_).
-    Where no weights have all of these, they come close, and then have all but the variances and
-    covariances.
+    Where none are found that have all of these, they go halfway there, or a quarter of the way, and
+    then all of it but for variances and covariances.
 
     Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
     rows lie where the model has them: then all sums are moved by what the mean over all tables is
@@ -634,14 +634,15 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
     """Return weights of some tables that are not negative and have some sums.
 
     It takes twenty steps of Newton's at most, in which no weight grows more than to exp(4) times
-    what it was.
+    what it was. Where they do not arrive, the sums may be those of no weights: then they start
+    again, for sums halfway between.
 
     Parameters
     ----------
     start : ndarray of shape (n_tables, n)
         Weights that are tilted.
     goal : ndarray of shape (n_tables, k)
-        The sums, which are reached as far as any weights can have them.
+        The sums.
     functions : ndarray of shape (n_tables or 1, k, n)
         What is summed; ones first.
     """
@@ -662,6 +663,11 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
         length = np.maximum(moved.max(axis=1, keepdims=True), TINY)
         tilt[todo] += moved * np.minimum(1.0, 4.0 / length)
         weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
+    else:
+        todo = np.flatnonzero(np.max(np.abs(goal - _sums(functions, weights)), axis=1) >= largest)
+        some = functions[todo] if len(todo) < len(functions) else functions
+        halfway = (goal[todo] + _sums(some, start[todo])) / 2
+        weights[todo] = calibrated(start[todo], halfway, some)
     return weights
 
 
