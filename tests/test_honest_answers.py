@@ -556,16 +556,13 @@ def test_slopes_of_drawn_tables_survive_a_range_that_is_too_wide():
     def slope(frame):
         return np.polyfit(frame["visits"].astype(float), frame["spend"].astype(float), 1)[0]
 
-    def share(frame):
-        return np.mean(frame["spend"][frame["region"] == "n"] > 200)
-
     truth, found, held, spread = slope(table), [], [], []
     for seed in range(5):
         m2m = M2MEstimator.from_sketch(simulate(AdaptiveSketcher(schema), table, seed=seed).sketch_)
         tables, north = m2m.draw_tables(20), m2m.where(lambda rows: rows["region"] == "n")
         slopes = np.array([slope(one) for one in tables])
-        said = (1 - north.cdf("spend", 200)).std_error
-        spread.append(np.std([share(one) for one in tables], ddof=1) / said)
+        shares = [np.mean(one["spend"][one["region"] == "n"] > 200) for one in tables]
+        spread.append(np.std(shares, ddof=1) / north.cdf("spend", 200).std_error)
         reach = 2.09 * np.sqrt(1.05 * slopes.var(ddof=1))
         found.append(slopes.mean())
         held.append(abs(slopes.mean() - truth) < reach)
