@@ -163,8 +163,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _check_own(self) -> None:
         """Raise ValueError for wrong parameters, and for options of points without effect."""
         check_params(self)
-        if isinstance(self.inference, Points):
-            self.inference.check(type(self).__name__, self._of_points)
+        self._points.check(type(self).__name__, self._of_points)
 
     def _check_readable(self, feature_map: FeatureMap, table: TableSchema) -> None:
         """Raise ValueError if a sketch of a table could not be read; no data needed.
@@ -178,8 +177,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         if not self._is_graphical(feature_map) and self._regresses:
             check_solvable(feature_map)
         check_ranges(table)
-        if isinstance(self.inference, Points):
-            self.inference.check_prior(table)
+        self._points.check_prior(table)
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:
         """Return whether a graphical model reads the release; raise where it cannot."""
@@ -219,11 +217,16 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 "give the schema to one of them."
             )
 
-    def _check_groups(self, groups: Any) -> None:
-        """Raise where `groups` comes without `max_rows_per_group`, or that alone."""
+    def _checked(self, groups: Any) -> np.random.RandomState:
+        """Return what draws a fit's synthetic rows; raise for what can be told without rows.
+
+        So it does where `groups` comes without `max_rows_per_group`, or that alone.
+        """
+        self._check_parameters()
         name, own = type(self).__name__, self.release
         told = name if own is None else f"the sketcher of {name}"
         check_groups(f"fit of {told}", (self if own is None else own).max_rows_per_group, groups)
+        return check_random_state(self.random_state)
 
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
         """Return the sketcher with a map that is drawn by an int: it can be drawn again."""

@@ -169,8 +169,6 @@ class Interactions:
         a, b = marginal.columns
         margins = [np.maximum(self._model.table((j,)), 0.0) for j in (a, b)]
         left, right = (_conditions(margin) for margin in margins)
-        if not len(left) or not len(right):
-            return 0.0
         missed = left @ (marginal.counts / self._model.n_rows - expected) @ right.T
         variance = np.broadcast_to(np.square(marginal.std), marginal.shape) / self._model.n_rows**2
         noise = left**2 @ variance @ (right**2).T

@@ -365,7 +365,7 @@ class Rows:
 
     def ask(self, function: Callable[[NamedRows], Floats]) -> Floats:
         """Return a function of rows at all rows, shape (1 or 1 + B, n, k)."""
-        shared = all(values.ndim == 1 for values in self.columns.values())
+        shared = all(values.size == self.n for values in self.columns.values())
         shape = (1 if shared else len(self.weights), self.n)
 
         def column(j: int) -> NDArray:
@@ -572,8 +572,8 @@ def nearest_possible(covariance: Floats, spans: Floats, noise: Floats) -> Floats
     closest = (vectors * np.maximum(values, 0.0)) @ vectors.T * units
     # The closest matrix has larger variances; a smaller one of both sides keeps it possible.
     variances = np.clip(np.diagonal(covariance), 0.0, spans**2 / 4)
-    scale = np.sqrt(variances / np.maximum(np.diagonal(closest), TINY))
-    scale = np.minimum(scale, 1.0)  # but for rounding it is
+    # But for rounding it is at most 1.
+    scale = np.minimum(np.sqrt(variances / np.maximum(np.diagonal(closest), TINY)), 1.0)
     return np.where(unknown, np.nan, closest * np.outer(scale, scale))
 
 
