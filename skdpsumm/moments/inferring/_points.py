@@ -618,17 +618,14 @@ def _spread(
     moved = points[chosen]
     if numeric:
         moved[:, numeric] = _jitter(points, weights, chosen, numeric, columns, rng, width)
-    parts = []
     for j in range(columns.n_columns):
-        column = moved[:, j]
         if columns.values(j) is None:
-            column = columns.on_grid(column.astype(np.float64), j)
+            moved[:, j] = columns.on_grid(moved[:, j].astype(np.float64), j)
         else:
             fresh = rng.uniform(size=size) < 0.05  # so every category stays alive
             n_codes = columns.columns[j].n_codes
-            column[fresh] = columns.decode(j, rng.randint(n_codes, size=int(fresh.sum())))
-        parts.append(column)
-    return stack_columns(parts)
+            moved[fresh, j] = columns.decode(j, rng.randint(n_codes, size=int(fresh.sum())))
+    return moved
 
 
 def _jitter(points, weights, chosen, numeric, columns, rng, width):

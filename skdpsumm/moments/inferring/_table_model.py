@@ -590,9 +590,7 @@ def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> Colu
         found = variance / np.maximum(masses[cells], 1.0) ** 2
         of_count = np.where(several, np.minimum(found, 0.25), 0.0)
     joined = _joined(piece, cell, blind)
-    return ColumnCells(
-        schema, j, edges, points, cell, joined, blind, shares=shares, of_count=of_count, nodes=nodes
-    )
+    return ColumnCells(schema, j, edges, points, cell, joined, blind, shares, of_count, nodes)
 
 
 def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> Floats | None:

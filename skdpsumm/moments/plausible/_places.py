@@ -216,8 +216,7 @@ class Places:
         part = np.where(known, (mass[middle] - mass[start]) / np.maximum(whole, TINY), 0.5)
         # An unknown half may have any share, as likely as another: its variance is 1 / 12.
         unknown = ~known | self.column.blind[cell[start]]
-        std = np.where(unknown, np.sqrt(1 / 12), std / np.maximum(whole, TINY))
-        std = np.maximum(std, 1e-4)
+        std = np.where(unknown, np.sqrt(1 / 12), np.maximum(std / np.maximum(whole, TINY), 1e-4))
         inner = np.clip(part, 1e-6, 1 - 1e-6)  # a Beta has no share of nothing
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
         a, b = inner * rows, (1 - inner) * rows
@@ -251,8 +250,7 @@ class Places:
         several = (stops - starts > 1) | ~column.single[known[starts]]
         part[~several] = 0.0
         if not column.single[known].all():
-            sure = mass > SURE_MASS * unsure
-            self.at_ends, self.beyond = clipped(mass, widths, cell, sure)
+            self.at_ends, self.beyond = clipped(mass, widths, cell, mass > SURE_MASS * unsure)
             self.cuts = edges[known[starts]]
         at = np.flatnonzero((part > 0) | (several & self._is_cut))
         # Both ends of a piece are places, too.

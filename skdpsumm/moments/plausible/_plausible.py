@@ -241,7 +241,7 @@ class DrawnTables:
             possible = self.model.model.possible(group)
             drawn = np.where(possible, drawn + self._other_people(group), 0.0)
         else:
-            drawn = self._uncounted(group, own)
+            drawn = self._uncounted(group, own[None])
         if UNCOUNTED in self.priors:
             for part in (p for p in subsets(group) if len(p) > 1 and not covers(p)):
                 drawn = drawn + self.model.n_rows * self._grown(group, part)
@@ -280,15 +280,14 @@ class DrawnTables:
         covers = self.model.model.residuals.covers
         told = [g for g in subsets(group) if 0 < len(g) < len(group) and covers(g)]
         told = [g for g in told if not any(set(g) < set(other) for other in told)]
-        drawn = np.repeat(own[None], self.n_tables, axis=0) + self._other_people(group)
+        drawn = np.repeat(own, self.n_tables, axis=0) + self._other_people(group)
         for _ in range(1 if all(len(g) == 1 for g in told) else RAKING_SWEEPS):
             for g in told:  # in proportion to the model's
-                outside = tuple(k for k, a in enumerate(group) if a not in g)
+                outside = tuple(k for k, a in enumerate(group, 1) if a not in g)
                 whole = own.sum(axis=outside, keepdims=True)
                 shares = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
-                counts = self.counts(g)[1:].reshape(self.n_tables, *whole.shape)
-                lifted = tuple(k + 1 for k in outside)
-                drawn += (counts - drawn.sum(axis=lifted, keepdims=True)) * shares
+                counts = self.counts(g)[1:].reshape(-1, *whole.shape[1:])
+                drawn += (counts - drawn.sum(axis=outside, keepdims=True)) * shares
         return drawn
 
     def _grown(self, group: Group, part: Group) -> Floats:

@@ -293,15 +293,14 @@ def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) ->
     possible = np.ones(len(rows), bool)
     for combination in model.schema.impossible:
         if {j for j, _ in combination} <= set(columns):
-            held = [
-                _holds(model, j, taken, rows.make(j).view(AskedColumn)) for j, taken in combination
-            ]
+            held = [_holds(model, rows, *one) for one in combination]
             possible &= ~np.all(held, axis=0)
     return possible.astype(np.float64)
 
 
-def _holds(model: TableModel, j: int, taken: Any, values: AskedColumn) -> NDArray[np.bool_]:
+def _holds(model: TableModel, rows: NamedRows, j: int, taken: Any) -> NDArray[np.bool_]:
     """Return where a column has what a combination takes of it."""
+    values = rows.make(j).view(AskedColumn)
     if model.cells[j].edges is not None:
         return values.between(*taken)
     return values.isin(model.schema.decode(j, np.asarray(taken)).tolist())
@@ -384,7 +383,8 @@ class Rows:
 
     def where(self, truths: NDArray) -> Self:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
-        truths, raked = np.nan_to_num(truths), self.raked
+        raked: Any = self.raked
+        truths = np.nan_to_num(truths)
 
         def met(block: slice) -> Floats:
             return raked(block) * (truths if len(truths) == 1 else truths[block])
