@@ -163,7 +163,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _check_own(self) -> None:
         """Raise ValueError for wrong parameters, and for options of points without effect."""
         check_params(self)
-        self._points.check(type(self).__name__, self._of_points)
+        if isinstance(self.inference, Points):
+            self.inference.check(type(self).__name__, self._of_points)
 
     def _check_readable(self, feature_map: FeatureMap, table: TableSchema) -> None:
         """Raise ValueError if a sketch of a table could not be read; no data needed.
@@ -177,7 +178,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         if not self._is_graphical(feature_map) and self._regresses:
             check_solvable(feature_map)
         check_ranges(table)
-        self._points.check_prior(table)
+        if isinstance(self.inference, Points):
+            self.inference.check_prior(table)
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:
         """Return whether a graphical model reads the release; raise where it cannot."""
