@@ -219,11 +219,16 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 "give the schema to one of them."
             )
 
-    def _check_groups(self, groups: Any) -> None:
-        """Raise where `groups` comes without `max_rows_per_group`, or that alone."""
+    def _checked(self, groups: Any) -> np.random.RandomState:
+        """Return what draws a fit's synthetic rows; raise for what can be told without rows.
+
+        So it does where `groups` comes without `max_rows_per_group`, or that alone.
+        """
+        self._check_parameters()
         name, own = type(self).__name__, self.release
         told = name if own is None else f"the sketcher of {name}"
         check_groups(f"fit of {told}", (self if own is None else own).max_rows_per_group, groups)
+        return check_random_state(self.random_state)
 
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
         """Return the sketcher with a map that is drawn by an int: it can be drawn again."""

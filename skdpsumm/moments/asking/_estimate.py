@@ -842,11 +842,8 @@ def warn_of_the_clipped(
 def _entries(found: Estimate) -> list[str]:
     """Return what each entry is called; a matrix has each pair twice."""
     if found.axes:
-        named = found._labels_of_entries()
-        return [
-            " and ".join(f"{axis} = {label}" for axis, label in zip(named, labels, strict=True))
-            for labels in zip(*named.values(), strict=True)
-        ]
+        each = (zip(distinct(found.axes), own, strict=True) for own in product(*found.labels))
+        return [" and ".join(map(" = ".join, pairs)) for pairs in each]
     if found._is_named():
         return [" with ".join(sorted({*labels})) for labels in product(*found.labels)]
     return [f"output {k}" for k in range(found._value.size)] if found.shape else ["this answer"]

@@ -232,9 +232,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         BudgetExceededError
             If the sketcher's ledger cannot hold the release; nothing is charged.
         """
-        self._check_parameters()
-        self._check_groups(groups)
-        rng = check_random_state(self.random_state)
+        rng = self._checked(groups)
         sketcher = self._build_sketcher(rng)
         known = as_schema(sketcher.schema)
         with columns_kept(self):
@@ -488,7 +486,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _drawn(self, n: int, rng: np.random.RandomState) -> NDArray:
         """Return n synthetic rows."""
         if self._regression is None:
-            assert self._model is not None
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
             return self._model.sample(n, generator)
         if not hasattr(self, "_matched"):

@@ -333,7 +333,7 @@ class StatisticsMixin:
         self, order: int, column: Any, axes: Sequence[Axis] = (), survey_weight: Weight = None
     ) -> Estimate:
         which, low, high = self._numeric(column)
-        dates = self._dates(which, refused=order > 1)
+        how: dict[str, Any] = {"dates": self._dates(which, refused=order > 1)}
         powers = np.stack([low, high, np.clip(0.0, low, high)]) ** order  # even ones: least at 0
         possible = powers.min(axis=0), powers.max(axis=0)
         ends = dict(zip(which, zip(*possible, strict=True), strict=True))
@@ -341,15 +341,12 @@ class StatisticsMixin:
         def means(rows: Rows, j: int) -> Floats:
             return rows.mean(rows.numbers(j) ** order, *ends[j])
 
-        spread: Floats | float = np.inf
         if order == 1:  # wider than two standard deviations of the column, it tells next to nothing
             rows_of = self._told()
             found = np.array([_variance(rows_of([j], "model"), j)[0] for j in which])
             spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
-        how: dict[str, Any] = {"slope": 1.0 if order == 1 else None, "spread": spread}
-        return self._in_groups(
-            means, column, which, possible, axes, survey_weight, dates=dates, **how
-        )
+            how |= {"slope": 1.0, "spread": spread}
+        return self._in_groups(means, column, which, possible, axes, survey_weight, **how)
 
     def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
         """Return the column if it is of dates; raise ValueError for it beside others, or at all."""

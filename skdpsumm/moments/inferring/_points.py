@@ -351,20 +351,6 @@ class Points(BaseEstimator):
             _public_points(self.prior, columns)
 
 
-def _around(
-    points: NDArray,
-    weights: NDArray,
-    columns: TableSchema,
-    size: int,
-    rng: np.random.RandomState,
-    width: float | None = None,
-) -> NDArray:
-    """Return points drawn by a kernel density of weighted ones, and some that lie anywhere."""
-    n_spread = max(int(SHARE_BESIDE_DENSITY * size), 1)
-    drawn = _spread(points, weights, columns, size - n_spread, rng, width)
-    return np.concatenate([drawn, columns.sample(n_spread, rng)])
-
-
 def draw_points(
     prior: Any,
     sketch: PrivateSketch,
@@ -395,14 +381,21 @@ def draw_points(
     Each column is stratified (one point in each of n equal slices of probability, in random
     order), so its own distribution carries almost no sampling error.
     """
+
+    def around(points: NDArray, weights: NDArray, width: float | None = None) -> NDArray:
+        # Drawn by a kernel density of weighted points, but for some that lie anywhere.
+        n_spread = max(int(SHARE_BESIDE_DENSITY * n_points), 1)
+        drawn = _spread(points, weights, columns, n_points - n_spread, rng, width)
+        return np.concatenate([drawn, columns.sample(n_spread, rng)])
+
     if not isinstance(prior, str):
         points = _public_points(prior, columns)
         weights, d = np.full(len(points), 1 / len(points)), max(len(columns.numeric), 1)
-        return _around(points, weights, columns, n_points, rng, len(points) ** (-1 / (d + 4)))
+        return around(points, weights, len(points) ** (-1 / (d + 4)))
     if prior == "kde":
         size = points_for_a_look(sketch, n_points)
         first = draw_points("auto", sketch, columns, size, rng, model)
-        return _around(*maxent_points(sketch, first, columns, rng), columns, n_points, rng)
+        return around(*maxent_points(sketch, first, columns, rng))
     if prior == "uniform" or not counted_columns(sketch.feature_map):
         return columns.sample(n_points, rng)
     generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
@@ -625,17 +618,14 @@ def _spread(
     moved = points[chosen]
     if numeric:
         moved[:, numeric] = _jitter(points, weights, chosen, numeric, columns, rng, width)
-    parts = []
     for j in range(columns.n_columns):
-        column = moved[:, j]
         if columns.values(j) is None:
-            column = columns.on_grid(column.astype(np.float64), j)
+            moved[:, j] = columns.on_grid(moved[:, j].astype(np.float64), j)
         else:
             fresh = rng.uniform(size=size) < 0.05  # so every category stays alive
             n_codes = columns.columns[j].n_codes
-            column[fresh] = columns.decode(j, rng.randint(n_codes, size=int(fresh.sum())))
-        parts.append(column)
-    return stack_columns(parts)
+            moved[fresh, j] = columns.decode(j, rng.randint(n_codes, size=int(fresh.sum())))
+    return moved
 
 
 def _jitter(points, weights, chosen, numeric, columns, rng, width):

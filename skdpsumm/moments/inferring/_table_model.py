@@ -141,8 +141,7 @@ def by_a_jump(
     right = _before(density[..., ::-1], smooth[..., ::-1])[..., ::-1]
     is_between = (left - density) * (density - right) > 0
     left, right = np.where(is_between, left, density), np.where(is_between, right, density)
-    difference = np.where(is_between, left - right, 1.0)
-    place = np.where(is_between, (density - right) / difference, 0.0)[..., at]
+    place = ((density - right) / np.where(is_between, left - right, 1.0))[..., at]
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
     on_left = np.minimum(high, place) - np.minimum(low, place)
     found = (left[..., at] * on_left + right[..., at] * (high - low - on_left)) * width[at]
@@ -166,10 +165,8 @@ def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> 
     # A part may be larger than it seems by two standard errors.
     smooth, unseen = smooth_pieces(own, np.diff(ends)), 2 * noise[: len(own)]
     total = own[smooth].sum() - np.linalg.norm(unseen[smooth])
-    part = np.zeros(len(masses))
     largest = (np.maximum(own, 1.0) + unseen) / max(total, 1.0)
-    part[: len(own)] = np.where(smooth, largest, 0.0)
-    return part
+    return np.pad(np.where(smooth, largest, 0.0), (0, len(masses) - len(own)))
 
 
 def _cells(edges: Floats, cell_of_atom: Codes, masses: Floats) -> tuple[Floats, Floats]:
@@ -297,7 +294,6 @@ class _Tree:
         at_end = self._ends_of_range[start] | self._ends_of_range[end - 1]
         told = (self._pieces[middle] != self._pieces[middle - 1]) & (rows > 0)
         count, variance = self._counted_left(start, middle, end, share, np.where(told, rows, 1.0))
-        count = np.where(told, count, 0.0)
         left, std = _brought_together(share * part, spread, count, variance, share, at_end)
         left = np.where(told, np.clip(left, 0.0, share), share * part)
         return left, np.where(told, np.minimum(std, share / 2), np.where(at_end, share / 2, spread))
@@ -594,9 +590,7 @@ def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> Colu
         found = variance / np.maximum(masses[cells], 1.0) ** 2
         of_count = np.where(several, np.minimum(found, 0.25), 0.0)
     joined = _joined(piece, cell, blind)
-    return ColumnCells(
-        schema, j, edges, points, cell, joined, blind, shares=shares, of_count=of_count, nodes=nodes
-    )
+    return ColumnCells(schema, j, edges, points, cell, joined, blind, shares, of_count, nodes)
 
 
 def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> Floats | None:
@@ -609,8 +603,7 @@ def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> F
     edges = np.unique(np.concatenate([ends, *(part.edges(j) for part in parts)]))
     # Edges this close are one edge, rounded in two ways; no bin of one value is narrower.
     same = min(2.0**-45 * (high - low), half / 2 or np.inf)
-    close = np.concatenate([[False], np.diff(edges) <= same])
-    return edges[~close]
+    return edges[np.diff(edges, prepend=-np.inf) > same]
 
 
 def _division(part: HistogramMap, j: int, edges: Floats | None) -> Codes:
@@ -619,8 +612,7 @@ def _division(part: HistogramMap, j: int, edges: Floats | None) -> Codes:
         return part.cell_of_codes(j)
     middle = edges[:-1] / 2 + edges[1:] / 2
     cells = np.searchsorted(part.edges(j)[1:-1], middle, side="right").astype(np.int64)
-    missing = part.schema.missing(j)
-    return np.append(cells, part.n_present(j)) if missing else cells
+    return np.append(cells, part.n_present(j)) if part.schema.missing(j) else cells
 
 
 def _refines(fine: Codes, coarse: Codes) -> bool:

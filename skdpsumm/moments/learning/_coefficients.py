@@ -77,12 +77,6 @@ class Regression:
             terms = [(name, own.bounds)]
         return [*terms, (f"{name} is missing", None)] if own.missing else terms
 
-    def _in_units(self, scaled: Floats) -> Floats:
-        """Return intercepts and slopes, on the last axis, in the units of the columns."""
-        slopes = scaled[..., 1:] / self._width
-        start = scaled[..., :1] - (slopes @ self._low)[..., None]
-        return np.concatenate([start, slopes], axis=-1)
-
     def to_estimate(self) -> Estimate:
         """Return the coefficients as users see them."""
         unknown, is_single, labels = self._unknown(), len(self._start) == 1, [self._names]
@@ -93,7 +87,10 @@ class Regression:
         @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
             steps = [np.zeros_like(self._start), *self._steps(covers)]
-            found = self._in_units(self._start + np.array(steps))
+            scaled = self._start + np.array(steps)
+            slopes = scaled[..., 1:] / self._width  # in the units of the columns
+            start = scaled[..., :1] - (slopes @ self._low)[..., None]
+            found = np.concatenate([start, slopes], axis=-1)
             found[1:, unknown] = np.nan
             return found[:, 0] if is_single else found
 

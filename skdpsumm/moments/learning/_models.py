@@ -124,9 +124,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         AnswerWarning, UserWarning
             As in `from_sketch`, where the release shows that the model is weak.
         """
-        self._check_parameters()
-        self._check_groups(groups)
-        rng = check_random_state(self.random_state)
+        rng = self._checked(groups)
         with columns_kept(self):
             cells, learnt = self._checked_table(X, y)
             sketcher = self._build_sketcher(rng, self.n_features_in_, learnt)
@@ -134,11 +132,10 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             table = Table([*(cells[:, j] for j in range(cells.shape[1])), learnt])
             self._release(sketcher, table, feature_map, groups)
             self._state_public(sketcher)
-        sketch = sketcher.sketch_
-        columns = table_of(sketch)
+        columns = table_of(sketcher.sketch_)
         self._read_by = as_schema(self.schema)
         self._frame = frame_for(X, columns.names)
-        return self._train(sketch, columns, columns.n_columns - 1, rng)
+        return self._train(sketcher.sketch_, columns, columns.n_columns - 1, rng)
 
     def _state_public(self, sketcher: Any) -> None:
         """Say in the guarantee what it takes as public of y."""

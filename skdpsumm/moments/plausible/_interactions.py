@@ -92,7 +92,9 @@ class Interactions:
     @cached_property
     def _of_counted_pairs(self) -> float:
         """How far counted pairs are from independence, in units of phi."""
-        together = [self._association(m) for m in self._pairs]
+        singles = [[self._model.table((a,)) for a in m.columns] for m in self._pairs]
+        independent = [np.multiply.outer(*margins) for margins in singles]
+        together = list(map(self._surprise, self._pairs, independent))
         return math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + self._unknown)
 
     def square_of(self, columns: Group) -> float:
@@ -129,12 +131,6 @@ class Interactions:
     def _pairs(self) -> list[Marginal]:
         return [m for m in self._model.marginals if len(m.columns) == 2 and not m.coarse]
 
-    def _association(self, marginal: Marginal) -> float:
-        """Return how far a pair is from independence, as squared by `phi`."""
-        a, b = marginal.columns
-        independent = np.multiply.outer(self._model.table((a,)), self._model.table((b,)))
-        return self._surprise(marginal, independent)
-
     def _surprises(self) -> tuple[Floats, bool]:
         """Return the surprise of each of some pairs, and whether these were chosen for it."""
         pairs = self._pairs
@@ -169,8 +165,6 @@ class Interactions:
         a, b = marginal.columns
         margins = [np.maximum(self._model.table((j,)), 0.0) for j in (a, b)]
         left, right = (_conditions(margin) for margin in margins)
-        if not len(left) or not len(right):
-            return 0.0
         missed = left @ (marginal.counts / self._model.n_rows - expected) @ right.T
         variance = np.broadcast_to(np.square(marginal.std), marginal.shape) / self._model.n_rows**2
         noise = left**2 @ variance @ (right**2).T

@@ -95,8 +95,8 @@ class Places:
         counts: Floats,
     ):
         self.j, self.column = j, model.cells[j]
-        self.weights: Floats
         self._n_tables, self._stream, self._counts = n_tables, stream, counts
+        self._n_quantiles = N_QUANTILES if n_tables else ROWS_OF_TABLE
         step = model.schema.step(j)
         self._is_cut = bool(model.schema.columns[j].edges) and step is None
         self.at_ends = self.beyond = self.cuts = np.zeros(2)
@@ -115,10 +115,6 @@ class Places:
         """How many numbers it holds."""
         return self.weights.size + len(self.weights) * self.column.n_cells * self._n_quantiles
 
-    @property
-    def _n_quantiles(self) -> int:
-        return N_QUANTILES if self._n_tables else ROWS_OF_TABLE
-
     def values(self) -> NDArray:
         """Return the value at each place."""
         return self.column.values(self.atom, self.inside)
@@ -133,12 +129,11 @@ class Places:
     def quantiles(self) -> NDArray:
         """The values at even steps of each cell's rows, shape (1 + n_tables, n_cells, n_steps)."""
         n = self.column.n_cells
-        starts = np.searchsorted(self.cell, np.arange(n))
-        last = np.append(starts[1:], len(self.cell)) - 1
+        starts = np.searchsorted(self.cell, np.arange(n + 1))
         ends = np.cumsum(self.weights, axis=1)
         steps = np.arange(n)[:, None] + (np.arange(self._n_quantiles) + 0.5) / self._n_quantiles
         found = np.array([np.searchsorted(one, steps) for one in ends])
-        return self.values()[np.clip(found, starts[:, None], last[:, None])]
+        return self.values()[np.clip(found, starts[:-1, None], starts[1:, None] - 1)]
 
     def atom_shares(self) -> Floats:
         """Return the share of each atom in its cell, shape (1 + n_tables, n_atoms)."""
@@ -160,12 +155,12 @@ class Places:
             counts[:n] = np.where(n_values <= N_QUANTILES, n_values, counts[:n])
         counts = counts[order]
         at = np.repeat(np.arange(len(order)), counts)
-        rank = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = np.cumsum(counts) - counts
+        rank = np.arange(len(at)) - starts[at]
         drawn = self._stream("atoms").gamma(
             PSEUDO_ROWS / counts[at], size=(self._n_tables, len(at))
         )
         spread = np.concatenate([np.ones((1, len(at))), drawn + 1e-9])
-        starts = np.cumsum(counts) - counts
         spread /= np.add.reduceat(spread, starts, axis=1)[:, at]
         self.atom, self.inside = order[at], (rank + 0.5) / counts[at]
         self.cell, self.weights = column.cell_of_atom[self.atom], spread * shares[:, at]
@@ -203,8 +198,7 @@ class Places:
         piece = column.piece_of_atom[self.atom[:n]]
         firsts = np.flatnonzero(np.diff(piece, prepend=-1))
         rank = np.cumsum(np.diff(piece, prepend=piece[:1]) != 0)
-        coin = coins(rng, self._n_tables, column.n_cells)
-        coin &= ~column.blind
+        coin = coins(rng, self._n_tables, column.n_cells) & ~column.blind
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
         jumped, is_between = by_a_jump(edges, self.cell[:n], rows)
@@ -222,8 +216,7 @@ class Places:
         part = np.where(known, (mass[middle] - mass[start]) / np.maximum(whole, TINY), 0.5)
         # An unknown half may have any share, as likely as another: its variance is 1 / 12.
         unknown = ~known | self.column.blind[cell[start]]
-        std = np.where(unknown, np.sqrt(1 / 12), std / np.maximum(whole, TINY))
-        std = np.maximum(std, 1e-4)
+        std = np.where(unknown, np.sqrt(1 / 12), np.maximum(std / np.maximum(whole, TINY), 1e-4))
         inner = np.clip(part, 1e-6, 1 - 1e-6)  # a Beta has no share of nothing
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
         a, b = inner * rows, (1 - inner) * rows
@@ -257,8 +250,7 @@ class Places:
         several = (stops - starts > 1) | ~column.single[known[starts]]
         part[~several] = 0.0
         if not column.single[known].all():
-            sure = mass > SURE_MASS * unsure
-            self.at_ends, self.beyond = clipped(mass, widths, cell, sure)
+            self.at_ends, self.beyond = clipped(mass, widths, cell, mass > SURE_MASS * unsure)
             self.cuts = edges[known[starts]]
         at = np.flatnonzero((part > 0) | (several & self._is_cut))
         # Both ends of a piece are places, too.

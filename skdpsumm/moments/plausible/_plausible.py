@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..._computing import TINY, Codes, Floats, Kept
+from ...sketches._graphical import subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
 from ...sketches._rounding import RAKING_SWEEPS
 from .._numbers import (
@@ -240,10 +241,9 @@ class DrawnTables:
             possible = self.model.model.possible(group)
             drawn = np.where(possible, drawn + self._other_people(group), 0.0)
         else:
-            drawn = self._uncounted(group, own)
+            drawn = self._uncounted(group, own[None])
         if UNCOUNTED in self.priors:
-            parts = [p for k in range(2, len(group) + 1) for p in combinations(group, k)]
-            for part in (p for p in parts if not covers(p)):
+            for part in (p for p in subsets(group) if len(p) > 1 and not covers(p)):
                 drawn = drawn + self.model.n_rows * self._grown(group, part)
         if not self.model.sketch.n_noise_std:  # the number of rows is public
             total = drawn.sum(axis=tuple(range(1, drawn.ndim)), keepdims=True)
@@ -278,22 +278,17 @@ class DrawnTables:
     def _uncounted(self, group: Group, own: Floats) -> Floats:
         """Return the model's cells, moved to what their counted parts are."""
         covers = self.model.model.residuals.covers
-        told = [g for k in range(1, len(group)) for g in combinations(group, k) if covers(g)]
+        told = [g for g in subsets(group) if 0 < len(g) < len(group) and covers(g)]
         told = [g for g in told if not any(set(g) < set(other) for other in told)]
-        drawn = np.repeat(own[None], self.n_tables, axis=0) + self._other_people(group)
+        drawn = np.repeat(own, self.n_tables, axis=0) + self._other_people(group)
         for _ in range(1 if all(len(g) == 1 for g in told) else RAKING_SWEEPS):
-            for g in told:
-                self._move_to(drawn, own, group, g)
+            for g in told:  # in proportion to the model's
+                outside = tuple(k for k, a in enumerate(group, 1) if a not in g)
+                whole = own.sum(axis=outside, keepdims=True)
+                shares = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
+                counts = self.counts(g)[1:].reshape(-1, *whole.shape[1:])
+                drawn += (counts - drawn.sum(axis=outside, keepdims=True)) * shares
         return drawn
-
-    def _move_to(self, drawn: Floats, own: Floats, group: Group, part: Group) -> None:
-        """Move tables of a group to the counts of a part of it, in proportion to the model's."""
-        outside = tuple(k for k, a in enumerate(group) if a not in part)
-        whole = own.sum(axis=outside, keepdims=True)
-        shares = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
-        counts = self.counts(part)[1:].reshape(self.n_tables, *whole.shape)
-        lifted = tuple(k + 1 for k in outside)
-        drawn += (counts - drawn.sum(axis=lifted, keepdims=True)) * shares
 
     def _grown(self, group: Group, part: Group) -> Floats:
         """Return the interaction of a part of a group in all of its cells, in shares of rows."""
@@ -372,16 +367,14 @@ class DrawnTables:
         }
         rng = self._stream("joint", columns)
         inside = InsideCells(self.model, places, code, m, self._n_moved, rng, self.counts)
-        for k, found in inside.values().items():
-            values[columns[k]] = found[0] if len(found) == 1 else found
+        values |= {columns[k]: found for k, found in inside.values().items()}
         weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)
         weights *= self._shares_of_rows(self._made(values, weights), columns, m)
         return self._made(values, self._by_chance(weights, unit, columns))
 
     def _shares_of_rows(self, rows: Rows, columns: Group, m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
-        ruled = [{j for j, _ in one} for one in self.model.schema.impossible]
-        if not any(one <= set(columns) for one in ruled):
+        if not self.model.schema.impossible:
             return np.full((1, 1), 1 / m)
         found = rows.ask(lambda one: possible_rows(one, self.model, columns))
         possible = found.reshape(len(found), -1, m)

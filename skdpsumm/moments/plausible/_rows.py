@@ -293,15 +293,14 @@ def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) ->
     possible = np.ones(len(rows), bool)
     for combination in model.schema.impossible:
         if {j for j, _ in combination} <= set(columns):
-            held = [
-                _holds(model, j, taken, rows.make(j).view(AskedColumn)) for j, taken in combination
-            ]
+            held = [_holds(model, rows, *one) for one in combination]
             possible &= ~np.all(held, axis=0)
     return possible.astype(np.float64)
 
 
-def _holds(model: TableModel, j: int, taken: Any, values: AskedColumn) -> NDArray[np.bool_]:
+def _holds(model: TableModel, rows: NamedRows, j: int, taken: Any) -> NDArray[np.bool_]:
     """Return where a column has what a combination takes of it."""
+    values = rows.make(j).view(AskedColumn)
     if model.cells[j].edges is not None:
         return values.between(*taken)
     return values.isin(model.schema.decode(j, np.asarray(taken)).tolist())
@@ -365,7 +364,7 @@ class Rows:
 
     def ask(self, function: Callable[[NamedRows], Floats]) -> Floats:
         """Return a function of rows at all rows, shape (1 or 1 + B, n, k)."""
-        shared = all(values.ndim == 1 for values in self.columns.values())
+        shared = all(values.size == self.n for values in self.columns.values())
         shape = (1 if shared else len(self.weights), self.n)
 
         def column(j: int) -> NDArray:
@@ -384,7 +383,8 @@ class Rows:
 
     def where(self, truths: NDArray) -> Self:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
-        truths, raked = np.nan_to_num(truths), self.raked
+        raked: Any = self.raked
+        truths = np.nan_to_num(truths)
 
         def met(block: slice) -> Floats:
             return raked(block) * (truths if len(truths) == 1 else truths[block])
@@ -572,8 +572,8 @@ def nearest_possible(covariance: Floats, spans: Floats, noise: Floats) -> Floats
     closest = (vectors * np.maximum(values, 0.0)) @ vectors.T * units
     # The closest matrix has larger variances; a smaller one of both sides keeps it possible.
     variances = np.clip(np.diagonal(covariance), 0.0, spans**2 / 4)
-    scale = np.sqrt(variances / np.maximum(np.diagonal(closest), TINY))
-    scale = np.minimum(scale, 1.0)  # but for rounding it is
+    # But for rounding it is at most 1.
+    scale = np.minimum(np.sqrt(variances / np.maximum(np.diagonal(closest), TINY)), 1.0)
     return np.where(unknown, np.nan, closest * np.outer(scale, scale))
 
 
