@@ -479,8 +479,7 @@ class DrawnTables:
         """Return in which cell of each group points are, and that group's counts in all tables."""
         found = []
         for g in [g for g in groups if not any(set(g) < set(other) for other in groups)]:
-            shape = [self.model.sizes[a] for a in g]
-            place = np.ravel_multi_index([codes[:, a] for a in g], shape)
+            place = np.ravel_multi_index(tuple(codes[:, g].T), [self.model.sizes[a] for a in g])
             found.append((place, self.counts(g).reshape(1 + self.n_tables, -1)))
         return found
 

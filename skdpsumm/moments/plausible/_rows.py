@@ -389,8 +389,7 @@ class Rows:
         def met(block: slice) -> Floats:
             return raked(block) * (truths if len(truths) == 1 else truths[block])
 
-        weights = self.weights * truths
-        return replace(self, weights=weights, n_rows=None, raked=raked and met)
+        return replace(self, weights=self.weights * truths, n_rows=None, raked=raked and met)
 
     # ---- statistics of groups of them
 
@@ -648,12 +647,16 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
     """
     tilt, weights = np.zeros_like(start), start.copy()
     largest = ROUNDING * np.maximum(goal[:, 0], TINY)
-    for _ in range(20):
+    for steps_left in range(20, -1, -1):
         off = goal - _sums(functions, weights)
         todo = np.flatnonzero(np.max(np.abs(off), axis=1) >= largest)
-        if not len(todo):
-            break
         some = functions[todo] if len(todo) < len(functions) else functions
+        if not steps_left and len(todo):
+            weights[todo] = calibrated(
+                start[todo], (goal[todo] + _sums(some, start[todo])) / 2, some
+            )
+        if not steps_left or not len(todo):
+            break
         curve = (some * weights[todo, None]) @ some.swapaxes(1, 2)
         values, vectors = np.linalg.eigh(curve)
         kept = values > 1e-10 * values[:, -1:]
@@ -663,11 +666,6 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
         length = np.maximum(moved.max(axis=1, keepdims=True), TINY)
         tilt[todo] += moved * np.minimum(1.0, 4.0 / length)
         weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
-    else:
-        todo = np.flatnonzero(np.max(np.abs(goal - _sums(functions, weights)), axis=1) >= largest)
-        some = functions[todo] if len(todo) < len(functions) else functions
-        halfway = (goal[todo] + _sums(some, start[todo])) / 2
-        weights[todo] = calibrated(start[todo], halfway, some)
     return weights
 
 
