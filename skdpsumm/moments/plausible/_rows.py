@@ -647,16 +647,12 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
     """
     tilt, weights = np.zeros_like(start), start.copy()
     largest = ROUNDING * np.maximum(goal[:, 0], TINY)
-    for steps_left in range(20, -1, -1):
+    for _ in range(20):
         off = goal - _sums(functions, weights)
         todo = np.flatnonzero(np.max(np.abs(off), axis=1) >= largest)
+        if not len(todo):
+            return weights
         some = functions[todo] if len(todo) < len(functions) else functions
-        if not steps_left and len(todo):
-            weights[todo] = calibrated(
-                start[todo], (goal[todo] + _sums(some, start[todo])) / 2, some
-            )
-        if not steps_left or not len(todo):
-            break
         curve = (some * weights[todo, None]) @ some.swapaxes(1, 2)
         values, vectors = np.linalg.eigh(curve)
         kept = values > 1e-10 * values[:, -1:]
@@ -666,6 +662,8 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
         length = np.maximum(moved.max(axis=1, keepdims=True), TINY)
         tilt[todo] += moved * np.minimum(1.0, 4.0 / length)
         weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
+    halfway = (goal[todo] + _sums(some, start[todo])) / 2
+    weights[todo] = calibrated(start[todo], halfway, some)
     return weights
 
 
