@@ -46,9 +46,8 @@ of halves (so that sampling is smaller than what the interval allows for, and co
 right), the other half of as many rows drawn with replacement, where 0.95 is right.
 
 FILE gets a JSON line a release, and a run goes on where it stopped; ``--report`` only prints what
-is there. Other kinds need another FILE. A release takes some 20 CPU seconds, half of it for
-statistics, so ``--quick`` (20 releases, epsilon 1, uniform and atoms) takes seven minutes on two
-quiet cores.
+is there. Other kinds need another FILE. A release takes some 10 CPU seconds, so ``--quick`` (20
+releases, epsilon 1, uniform and atoms) takes four minutes on two quiet cores.
 """
 
 import argparse
