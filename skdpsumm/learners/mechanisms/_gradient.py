@@ -11,8 +11,8 @@ is summed is a whole number:
 1. phi(x) is cut off towards zero to multiples of a grid, which makes no row longer.
 2. The weights are rounded to a grid of their own. A score is then a sum of products of whole
    numbers that stays below 2^53: exact in any order, on any BLAS, whatever rows are beside it.
-3. The slope is a function of that one score. It is clipped, multiplied by the row's share, and
-   cut off towards zero, so it is never longer than C.
+3. The slope is a function of that one score. It is multiplied by a number that was released,
+   clipped, multiplied by the row's share, and cut off towards zero, so it is never longer than C.
 4. ``sum_i s_i phi_i^T`` is again exact, and a row moves it by at most C R in units of the grids.
 
 With at most k rows of a group, the *sum* of a group's gradients is clipped to sqrt(k) C R and cut
@@ -113,7 +113,7 @@ class GradientDescent(LearnerMechanism):
         the loss. The default weighs these two. For classes it is half the largest slope if the
         budget is small (no slope is longer before the first step). It is all of it if the budget is
         large, because probabilities then gain more than the noise costs. For numbers it is all of
-        it. Where rows are few for the noise, slopes of numbers are cut at half of C.
+        it. Where rows are few for the noise, slopes of numbers are cut at less, down to half of C.
     n_landmarks : int, default=256
         How many public points are drawn from the schema if a kernel needs some. The noise on a
         prediction does not grow with it. The default is smaller than that of
@@ -272,7 +272,8 @@ class GradientPlan(Plan):
         """
         if not self.terms.is_private:
             return super().expected_score_noise(curvature, n_samples)
-        descent, part = self._descent(n_samples), self._part_of_clip(n_samples)
+        count = n_samples + self._most_uncounted
+        descent, part = self._descent(count), self._part_of_clip(count)
         scale = part * self._noise_scale
 
         def noise_of(bent: Floats) -> tuple[Floats, Floats]:
@@ -320,12 +321,15 @@ class GradientPlan(Plan):
     def _noisy_count(self, problem: Problem) -> float:
         """Return a number of rows that is hardly ever too small; released, where it is private."""
         count = float(_count(problem))
-        if self._count_is_public:
-            self.n_counted = count
-            return count
-        noisy = self._fact(0, np.array([count]))
-        self.n_counted = max(noisy, 0.0)
-        return self.n_counted + 2 * self._noise_of_fact(0)
+        if not self._count_is_public:
+            count = max(self._fact(0, np.array([count])), 0.0)
+        self.n_counted = count
+        return count + self._most_uncounted
+
+    @property
+    def _most_uncounted(self) -> float:
+        """How many rows more there are at most than were counted: two standard deviations."""
+        return 0.0 if self._count_is_public else 2 * self._noise_of_fact(0)
 
     def _place(self) -> None:
         """Set `y_centre` and `y_scale` by released sums, and count the numbers of all rows so."""
@@ -338,8 +342,8 @@ class GradientPlan(Plan):
         total = self._fact(index + 1, np.abs(rows.shared_codes(self.y_centre)) / 2)
         # Too large a scale costs a little, and too small a one a lot.
         total = max(total, 0.0) + 2 * self._noise_of_fact(index + 1)
-        unsure = 0.0 if self._count_is_public else 2 * self._noise_of_fact(0)
-        self.y_scale = min(1.0, _DISTANCES * 2 * total / max(self.n_counted - unsure, 1.0))
+        fewest = max(self.n_counted - self._most_uncounted, 1.0)
+        self.y_scale = min(1.0, _DISTANCES * 2 * total / fewest)
         rows.place(self.y_centre, self.y_scale)
 
     def _descent(self, count: float) -> Descent:
