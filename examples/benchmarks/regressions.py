@@ -115,8 +115,9 @@ def beside_napsu(arguments):
         held, wide = [], []
         for _ in range(arguments.releases):
             budget = {"epsilon": epsilon, "delta": len(frame) ** -2.0}
-            sketcher = AdaptiveSketcher(schema, workload=workload, **budget)
-            model = M2MClassifier(sketcher).fit(frame[list(schema.names)], frame["income"])
+            release = workload and AdaptiveSketcher(workload=workload, **budget)
+            model = M2MClassifier(schema, release=release, **({} if release else budget))
+            model.fit(frame[list(schema.names)], frame["income"])
             answer = model.coefficients(INPUTS)
             low, high = np.moveaxis(np.asarray(answer.interval(LEVEL, covers="population")), -1, 0)
             held.append((low <= truth) & (truth <= high))

@@ -826,7 +826,7 @@ def warn_of_the_clipped(
     values, errors = (np.reshape(one, (-1, len(which))).T for one in both)
     for j, value, error in zip(which, values, errors, strict=True):
         places, column = plausible.tables_of("table").places(j), plausible.schema.columns[j]
-        is_there = [np.any(value <= places.cuts[1]), np.any(value >= places.cuts[-1])]
+        is_there = [np.any(value <= places.cuts[:2][-1]), np.any(value >= places.cuts[-1])]
         moved = slope * places.at_ends * places.beyond
         matters = (places.at_ends > 0) & (np.array(is_there) | (moved > error.min()))
         for k in np.flatnonzero(matters & (np.array(column.bounds) != 0)).tolist():
