@@ -295,8 +295,9 @@ class GroupMixture:
 
     A group is all rows, or those at one side of a cut through one column, at random. Shares a
     minimise ``|sum a_h mu_h - g~|^2 / (2 sigma^2) + KL(a | prior)``, with mu_h the mean of phi in
-    group h. The prior gives even odds: the target is like all rows, or like the groups of cuts, in
-    proportion to their sizes. So without news weights are nearly equal.
+    group h. The prior gives even odds: the target is like all rows, or like a group of a cut,
+    however small. In proportion to their sizes, rare targets of 30 rows were missed (3.4 for 1.4
+    times the distance of greedy choice, summary_choices.py).
 
     Parameters
     ----------
@@ -323,7 +324,7 @@ class GroupMixture:
         sizes = members.sum(axis=0)
         found = np.flatnonzero(sizes)  # a cut may have no row at its side
         means = members[:, found].T @ phi / sizes[found, None]
-        log_prior = np.log([max(sizes[1:].sum(), 1.0), *sizes[found[1:]]])
+        log_prior = np.log([0.5, *np.full(len(found) - 1, 0.5 / max(len(found) - 1, 1))])
         log_shares = log_prior + means @ maximum_entropy(
             means, log_prior, target_mean, noise_std**2
         )

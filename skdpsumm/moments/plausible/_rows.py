@@ -601,8 +601,7 @@ def positive_weights(
     points are raked to the table's counts, and other rows clipped; then weights are tilted, ``w
     exp(lambda g)``, until the number of rows, of each category and of missing values, and the
     means, variances and covariances of numbers, are what the signed table has (calibration [1]_).
-    Where none are found that have all of these, they go halfway there, or a quarter of the way, and
-    then all of it but for variances and covariances.
+    Where none are found that have all of these, they have all but the variances and covariances.
 
     Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
     rows lie where the model has them: then all sums are moved by what the mean over all tables is
@@ -624,8 +623,10 @@ def positive_weights(
         signed = rows.weights[block]
         # No function is negative, nor is its sum.
         goal = np.maximum(_sums(functions, signed) + shift, ROUNDING * functions @ own)
-        start = signed if rows.raked is None else rows.raked(block)
-        found = calibrated(np.maximum(start, ROUNDING * own), goal, functions)
+        start = np.maximum(signed if rows.raked is None else rows.raked(block), ROUNDING * own)
+        found = calibrated(start, goal, functions)
+        off = np.max(np.abs(goal - _sums(functions, found)), axis=1)
+        found = np.where((off > ROUNDING**0.5 * goal[:, 0])[:, None], start, found)
         yield from calibrated(found, goal[:, :n_first], functions[:, :n_first])
 
 
@@ -633,8 +634,7 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
     """Return weights of some tables that are not negative and have some sums.
 
     It takes twenty steps of Newton's at most, in which no weight grows more than to exp(4) times
-    what it was. Where they do not arrive, the sums may be those of no weights: then they start
-    again, for sums halfway between.
+    what it was. Where they do not arrive, the sums may be those of no weights.
 
     Parameters
     ----------
@@ -651,7 +651,7 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
         off = goal - _sums(functions, weights)
         todo = np.flatnonzero(np.max(np.abs(off), axis=1) >= largest)
         if not len(todo):
-            return weights
+            break
         some = functions[todo] if len(todo) < len(functions) else functions
         curve = (some * weights[todo, None]) @ some.swapaxes(1, 2)
         values, vectors = np.linalg.eigh(curve)
@@ -662,8 +662,6 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
         length = np.maximum(moved.max(axis=1, keepdims=True), TINY)
         tilt[todo] += moved * np.minimum(1.0, 4.0 / length)
         weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
-    halfway = (goal[todo] + _sums(some, start[todo])) / 2
-    weights[todo] = calibrated(start[todo], halfway, some)
     return weights
 
 
