@@ -526,7 +526,8 @@ class Propose(Protocol):
     parsimony : float, default=16.0
         Rows that the curator receives for each row that it keeps, at most. The default is high, as
         nothing else helps as much, whatever epsilon is. Lower it where rows are dear: the curator
-        has seen the rows that it does not keep.
+        has seen the rows that it does not keep. Near 1, explore, too: where noise hides the target,
+        half of the rows come from small groups.
     explore : float, default=0.0
         Share of each owner's proposals that is drawn uniformly at random, whatever the target is.
         The default is 0, because owners explore by themselves: they draw rows with weights that
