@@ -272,8 +272,8 @@ class GradientPlan(Plan):
         """
         if not self.terms.is_private:
             return super().expected_score_noise(curvature, n_samples)
-        count = n_samples + self._most_uncounted
-        descent, part = self._descent(count), self._part_of_clip(count)
+        most = n_samples + self._most_uncounted
+        descent, part = self._descent(most), self._part_of_clip(most)
         scale = part * self._noise_scale
 
         def noise_of(bent: Floats) -> tuple[Floats, Floats]:
