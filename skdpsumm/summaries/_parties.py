@@ -77,7 +77,7 @@ from ._protocol import (
 # An owner keeps the features of all rows between messages up to so many bytes.
 MAX_BYTES_OF_PHI = 2**30
 # What a nat of divergence from the mixture of groups costs, against half a squared standard
-# deviation of the noise. From 5 to 40 it changes distances by 2 per cent (summary_choices.py
+# deviation of the noise. From 5 to 40 it changes distances by 3 per cent (summary_choices.py
 # --others --thin 180); at 10, noise draws rows where the target is common at epsilon 0.1.
 PRICE_OF_A_NAT = 20.0
 # So many cuts are about 20 for each of 50 columns: they miss no side of a column of two values.

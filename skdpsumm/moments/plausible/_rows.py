@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import combinations_with_replacement
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -346,8 +346,9 @@ class Rows:
 
     @property
     def size(self) -> int:
-        """How many numbers it holds."""
-        return self.weights.size + sum(values.size for values in self.columns.values())
+        """How many numbers it holds: what is raked keeps weights of its own."""
+        n_weights = self.weights.size * (1 + (self.raked is not None))
+        return n_weights + sum(values.size for values in self.columns.values())
 
     def column(self, j: int) -> NDArray:
         """Return a column, shape (1 or 1 + B, n)."""
@@ -383,8 +384,7 @@ class Rows:
 
     def where(self, truths: NDArray) -> Self:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
-        raked: Any = self.raked
-        truths = np.nan_to_num(truths)
+        raked, truths = cast(Any, self.raked), np.nan_to_num(truths)
 
         def met(block: slice) -> Floats:
             return raked(block) * (truths if len(truths) == 1 else truths[block])
