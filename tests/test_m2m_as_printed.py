@@ -96,7 +96,7 @@ def test_weights_are_those_of_section_3_5(X):
     parameters = M2MClassifier.paper_parameters("rff", epsilon=50.0) | {"n_synthetic": 2_000}
     model = M2MClassifier((0, 1), **parameters, classes=[0, 1], random_state=0).fit(X, y)
     found = model.sketch_
-    points, weights = model._weighted_points(found, model._table, np.random.RandomState(0))
+    points, weights = model._synthetic_rows(found, model._table, np.random.RandomState(0))
     P = model.sketcher_.transform(points)
     penalty = 2 * L1["rff"] ** 2 / ((0.98 * 50.0) ** 2 * found.n_samples)
     S = np.linalg.inv(P.T @ P / len(P) + penalty * np.eye(P.shape[1]))
