@@ -208,14 +208,15 @@ PLANTED = {
         ("counts_of_new_rows", "skdpsumm/sketches/_adaptive.py",
             "((l1, l2),) = sensitivities(feature_map, self.adjacency, self.limit)",
             '((l1, l2),) = sensitivities(feature_map, "add_remove", self.limit)'),
+        ("groups_of_a_size_moved_once", "skdpsumm/sketches/_adaptive.py", "self.design.distances_of(int(alike.sum()))", "self.design.distances_of(1)"),
         ("counts_of_one_row", "skdpsumm/sketches/_adaptive.py",
             "((l1, l2),) = sensitivities(feature_map, self.adjacency, self.limit)",
             "((l1, l2),) = sensitivities(feature_map, self.adjacency, None)"),
     ],
     "tests/test_adaptive_audit.py::test_heaps_elsewhere_come_over_the_wire": [
         ("cells_split_by_exact_counts", "skdpsumm/sketches/_adaptive.py",
-            "for (j,), table in zip(finer.groups, part.tables(), strict=True):",
-            "for (j,), table in zip(finer.groups, Part(finer, exact(finer) / GRID, part.std).tables(), strict=True):"),
+            "for (j,), table, std in zip(finer.groups, part.tables(), part.std, strict=True):",
+            "for (j,), table, std in zip(finer.groups, Part(finer, exact(finer) / GRID, part.std).tables(), part.std, strict=True):"),
     ],
     "tests/test_adaptive_audit.py::test_all_that_is_published_comes_over_the_wire": [
         ("candidates_by_exact_counts", "skdpsumm/sketches/_adaptive.py",

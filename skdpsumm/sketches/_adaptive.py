@@ -261,11 +261,16 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Noisy counts of some groups, in rows."""
+    """Noisy counts of some groups, in rows, and the noise of each group."""
 
     map: HistogramMap
     sums: Floats
-    std: float
+    std: Floats
+
+    @property
+    def noise_std(self) -> Floats:
+        """The noise of each count."""
+        return np.repeat(self.std, self.map.sizes)
 
     def tables(self) -> list[Floats]:
         """Return the counts of each group, with an axis for each column."""
@@ -320,7 +325,7 @@ class Steps:
         """Return the release of all parts, for which so much was paid."""
         feature_map = UnionMap([part.map for part in self.parts])
         sums = np.concatenate([part.sums for part in self.parts])
-        noise_std = np.concatenate([np.full(len(part.sums), part.std) for part in self.parts])
+        noise_std = np.concatenate([part.noise_std for part in self.parts])
         counted = None if self.n_public is None else (float(self.n_public), 0.0)
         return released_sums(feature_map, sums, noise_std, privacy, counted)
 
@@ -333,7 +338,7 @@ class Steps:
             return max(float(self.n_public), 1.0)
         if not self.parts:
             return math.inf
-        told = [rows_from_sums(part.map, np.full(len(part.sums), part.std)) for part in self.parts]
+        told = [rows_from_sums(part.map, part.noise_std) for part in self.parts]
         rows = [own @ part.sums for (own, _), part in zip(told, self.parts, strict=True)]
         weights = 1 / np.maximum(np.square([std for _, std in told]), TINY)
         return max(float(np.average(rows, weights=weights)), 1.0)
@@ -343,11 +348,27 @@ class Steps:
     def _noisy(self, feature_map: HistogramMap, exact: Sums, share: float) -> Part:
         distances = self.design.distances(feature_map)
         noisy, std = self.budget.count(exact, share=share, **distances)
-        return Part(feature_map, noisy / GRID, std / GRID)
+        return Part(feature_map, noisy / GRID, np.full(len(feature_map.groups), std / GRID))
 
     def _count(self, feature_map: HistogramMap, exact: Sums, share: float) -> Part:
         """Count what is released."""
         self.parts.append(self._noisy(feature_map, exact, share))
+        return self.parts[-1]
+
+    def _count_by_size(self, feature_map: HistogramMap, exact: Sums, share: float) -> Part:
+        """Count groups that are released, each with the part of a share that `weights_of` says.
+
+        The parts of the share sum to it. Groups with as many cells are counted together.
+        """
+        sizes = feature_map.sizes
+        weights = weights_of(sizes, self.budget)
+        noisy, std = np.empty(len(exact)), np.empty(len(sizes))
+        for size in np.unique(sizes):
+            alike = sizes == size
+            cells, part = np.repeat(alike, sizes), share * weights[alike].sum() / weights.sum()
+            distances = self.design.distances_of(int(alike.sum()))
+            noisy[cells], std[alike] = self.budget.count(exact[cells], share=part, **distances)
+        self.parts.append(Part(feature_map, noisy / GRID, std / GRID))
         return self.parts[-1]
 
     def _find_leaves(self, first: Sums, exact: Exact) -> tuple[HistogramMap, float]:
@@ -369,9 +390,9 @@ class Steps:
             part = self._noisy(finer, exact(finer) if level else first, share)
             most, left = _MOST_FINE // len(finer.groups), left - share
             pure = self.budget.delta == 0
-            for (j,), table in zip(finer.groups, part.tables(), strict=True):
+            for (j,), table, std in zip(finer.groups, part.tables(), part.std, strict=True):
                 counts = table[: finer.n_present(j)]
-                cells[j] = cells[j].leaves(counts, part.std, most, pure=pure)
+                cells[j] = cells[j].leaves(counts, float(std), most, pure=pure)
         edges = {j: own.edges for j, own in cells.items()}
         return self.design.map([(j,) for j in edges], edges), left
 
@@ -379,9 +400,9 @@ class Steps:
         part = self._count(leaves, exact(leaves), share)
         share = base_share(self.design, self.budget, self.n_rows)
         least = self.design.rules.worth_a_bin * std_of_columns(self.design, self.budget, share)
-        for j, table in zip(self.design.searched, part.tables(), strict=True):
+        for j, table, std in zip(self.design.searched, part.tables(), part.std, strict=True):
             edges, widths = np.array(leaves.bins[j]), np.diff(leaves.edges(j))
-            starts = find_bins(table[: leaves.n_present(j)], widths, part.std, least=least)
+            starts = find_bins(table[: leaves.n_present(j)], widths, float(std), least=least)
             # The cells that begin at the thresholds of the schema.
             half = (self.design.schema.step(j) or 0.0) * (0.5 + 1e-6)
             thresholds = np.array(self.design.schema.thresholds(j))
@@ -394,10 +415,10 @@ class Steps:
         if not design.candidates and not design.workload:
             share = self.budget.remaining
         part = self._count(design.map(design.base, self.bins), exact, share)
-        for group, table in zip(part.map.groups, part.tables(), strict=True):
+        for group, table, std in zip(part.map.groups, part.tables(), part.std, strict=True):
             j = group[0]
             if design.schema.values(j) is not None and j != design.target:
-                cells = joined_categories(table.reshape(len(table), -1), part.std)
+                cells = joined_categories(table.reshape(len(table), -1), float(std))
                 self.bins |= {} if cells is None else {j: cells}
         self._take(part)
 
@@ -405,14 +426,14 @@ class Steps:
         """Keep counts of a part in the cells that all models have."""
         cells = self.design.map([(0,)], self.bins)
         self.sizes = cells.n_bins
-        for group, table in zip(part.map.groups, part.tables(), strict=True):
+        for group, table, noise in zip(part.map.groups, part.tables(), part.std, strict=True):
             n_summed: Floats = np.ones(1)
             for axis, j in enumerate(group):
                 joined = j in self.bins and part.map.n_bins[j] != self.sizes[j]
                 cell = np.array(self.bins[j]) if joined else np.arange(self.sizes[j])
                 n_summed = np.multiply.outer(n_summed, np.bincount(cell))
                 table = _summed(table, axis, cell, self.sizes[j])
-            std = part.std * np.sqrt(n_summed.reshape(table.shape))
+            std = noise * np.sqrt(n_summed.reshape(table.shape))
             even = float(std.flat[0]) if not np.ptp(std) else std
             self.marginals.append(Marginal(group, table, even, len(self.parts) - 1))
             self._join(group)
@@ -423,15 +444,15 @@ class Steps:
         self.joined[np.isin(self.joined, parts)] = parts[0]
 
     def _count_workload(self, exact: Exact, n_picks: int) -> None:
-        """Count what was asked for, each group with the share of a chosen one."""
+        """Count what was asked for (`share_of_workload`)."""
         wanted = self.design.workload
         if not wanted:
             return
         numeric = {j: self.bins[j] for j in self.design.searched}
         asked = self.design.map(wanted, numeric)
         spare = self.budget.remaining - FOR_CHOICES * (n_picks < len(self.candidates))
-        share = spare * len(wanted) / (len(wanted) + n_picks) if n_picks else spare
-        self._take(self._count(asked, exact(asked), share))
+        share = spare * share_of_workload(len(wanted), n_picks)
+        self._take(self._count_by_size(asked, exact(asked), share))
 
     # ---- rounds
 
@@ -458,7 +479,7 @@ class Steps:
         tables = [sums[where] for where in cells.row_groups()]
         model = GraphicalModel(self.sizes, zeros=self.design.zeros(self.bins))
         if n_picks == len(groups):
-            part = self._count(cells, sums, self.budget.remaining)
+            part = self._count_by_size(cells, sums, self.budget.remaining)
             self._take(self._by_surprise(part, model.fit(self.marginals)))
             return
         free, left = np.ones(len(groups), bool), n_picks
@@ -474,7 +495,8 @@ class Steps:
             last = k == N_ROUNDS - 1 or left <= 0 or not free.any()
             chosen = self.design.map([groups[i] for i in picked], self.bins)
             counts = np.concatenate([tables[i] for i in picked])
-            self._take(self._count(chosen, counts, self.budget.remaining if last else share))
+            rest = self.budget.remaining if last else share
+            self._take(self._count_by_size(chosen, counts, rest))
             if last:
                 return
 
@@ -484,14 +506,15 @@ class Steps:
         What a graphical model cannot hold are then the groups that tell least.
         """
         groups, tables = part.map.groups, part.tables()
-        likely, noise, rows = model.marginals(groups), MEAN_NOISE * part.std, self.n_rows
+        likely, rows = model.marginals(groups), self.n_rows
         told = [
-            np.sum(np.abs(table - likely[group] * rows) - noise)
-            for group, table in zip(groups, tables, strict=True)
+            np.sum(np.abs(table - likely[group] * rows) - MEAN_NOISE * std)
+            for group, table, std in zip(groups, tables, part.std, strict=True)
         ]
         order = np.argsort(told, kind="stable")[::-1].tolist()
         sums = np.concatenate([tables[i].ravel() for i in order])
-        ordered = Part(self.design.map([groups[i] for i in order], self.bins), sums, part.std)
+        cells = self.design.map([groups[i] for i in order], self.bins)
+        ordered = Part(cells, sums, part.std[order])
         self.parts[-1] = ordered
         return ordered
 
@@ -502,6 +525,7 @@ class Steps:
         groups = self.candidates
         some = self.design.map(groups[:n_counted], self.bins)
         std = self.budget.std(share=share, **self.design.distances(some))
+        stds = std * noise_beside_even(np.array([len(table) for table in tables]), self.budget)
         rows = min(self.n_rows * GRID, float(_LARGEST_EXPECTED))
         likely, target = model.marginals(groups), self.design.target
         scores = np.empty(len(groups), np.int64)
@@ -512,7 +536,7 @@ class Steps:
             # Sums over each column but the target were counted before.
             sizes = zip(group, likely[group].shape, strict=True)
             left = math.sqrt(variance_left([k for j, k in sizes if j != target]))
-            noise = min(round(MEAN_NOISE * std * len(table) * left), _LARGEST_EXPECTED)
+            noise = min(round(MEAN_NOISE * stds[i] * len(table) * left), _LARGEST_EXPECTED)
             scores[i] = np.abs(table - expected).sum() - noise
         return scores
 
@@ -544,6 +568,32 @@ class Steps:
             open_ &= [pair != pairs[found] for pair in pairs]
             self._join(self.candidates[found])
         return picked
+
+
+def weights_of(sizes: NDArray[np.int64], budget: StepBudget) -> Floats:
+    """Return numbers in proportion to which groups of so many cells share what they cost.
+
+    An answer that sums half of c cells, each with noise of standard deviation s, is off by
+    ``s sqrt(c / 2)``. With a share x, s is ``1 / sqrt(x)`` under Gaussian noise, and ``1 / x``
+    under pure DP. The sum of ``sqrt(c) s`` over groups is least for x in proportion to
+    ``c**(1/3)``, and to ``c**(1/4)``: the derivatives are then equal.
+    """
+    return sizes ** (1 / 4 if budget.delta == 0 else 1 / 3)
+
+
+def noise_beside_even(sizes: NDArray[np.int64], budget: StepBudget) -> Floats:
+    """Return the noise of each group beside that of even shares, if such groups are chosen."""
+    weights = weights_of(sizes, budget)
+    return (weights.mean() / weights) ** (1 if budget.delta == 0 else 1 / 2)
+
+
+def share_of_workload(n_wanted: int, n_picks: int) -> float:
+    """Return the part of what is left that groups of the workload have together.
+
+    It is half: what was asked for has as much as what the release chooses by itself. It is more
+    where fewer groups are chosen than asked for: one of these then has as much as one of those.
+    """
+    return n_wanted / max(n_wanted + min(n_wanted, n_picks), 1)
 
 
 def variance_left(sizes: Sequence[int]) -> float:
@@ -658,7 +708,9 @@ def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[f
     base = base_share(design, budget, n_rows) if n_groups else spare
     if n_groups:
         spare -= base + (FOR_CHOICES if picks < len(design.candidates) else 0.0)
-        pair = budget.std(share=spare, **design.distances_of(n_groups)) / GRID
+        asked = spare * share_of_workload(len(design.workload), picks)
+        n_alike, share = (picks, spare - asked) if picks else (n_groups, asked)
+        pair = budget.std(share=share, **design.distances_of(n_alike)) / GRID
     return std_of_columns(design, budget, base), pair, picks
 
 
@@ -674,10 +726,12 @@ def check_noise(design: Design, budget: StepBudget) -> None:
     spare = 1 - _FOR_BINS - base_share(design, budget, 0.0) - FOR_CHOICES
     # Sums of more rows than that do not fit into 64 bits, in grid units.
     picks = n_picks_of(design, budget, 2.0**48, len(design.candidates))
-    n_groups = max(picks + len(design.workload), 1)
+    # The smallest of n groups, all others of which are as large as can be, has this of a half.
+    n_groups = max(picks, len(design.workload), 1)
+    least = spare / 2 / (n_groups * weights_of(np.array(MOST_CELLS_OF_GROUP), budget))
     budget.check_count(share=_FOR_LEVEL, **design.distances(design.singles))
     budget.check_count(share=base, **design.distances(design.map(design.base)))
-    budget.check_count(share=spare, **design.distances_of(n_groups))
+    budget.check_count(share=float(least), **design.distances_of(1))
     budget.check_choice(sensitivity=design.score_sensitivity, share=FOR_CHOICES / (picks + 1))
 
 

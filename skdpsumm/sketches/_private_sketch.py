@@ -441,7 +441,7 @@ class PrivateSketch:
         """Return what the parts are, and what they count where these chose groups."""
         blocks, chooses = self.blocks(), _chooses(self.feature_map)
         lines = [
-            f"{_told_part(part, chooses)} +- {self.noise_std[where][0]:.3g}"
+            f"{_told_part(part, chooses)} +- {_told_noise(self.noise_std[where])}"
             for part, where in blocks[:_MOST_PARTS]
         ]
         lone = [_short_name(blocks[0][0], j) for j in self.lone_columns] if chooses else []
@@ -459,6 +459,11 @@ _AGREE = (
     "adaptive sketches choose their own bins and groups. Let each owner count an agreed list, such "
     "as HistogramSketcher(marginals=[['a', 'b'], ['c']]) with the same schema, and add these."
 )
+
+
+def _told_noise(noise_std: NDArray) -> str:
+    """Return the noise of a part, from the least to the most where groups differ."""
+    return " to ".join(dict.fromkeys(f"{end:.3g}" for end in (noise_std.min(), noise_std.max())))
 
 
 def _chooses(feature_map: FeatureMap) -> bool:
@@ -556,18 +561,21 @@ def _check_rows(sketch: PrivateSketch) -> None:
 
 
 def _noise_of_blocks(sketch: PrivateSketch, adjacency: str) -> list[tuple[float, float, float]]:
-    """Return the L1 and L2 sensitivity and the stated noise of each block, in grid units.
+    """Return the L1 and L2 sensitivity and the stated noise of each part, in grid units.
+
+    Each histogram of a block is a part of its own.
 
     The sensitivities are those of a unit of the claim. Of a merged sketch the stated noise is that
     of all its releases, more than each of them has. A claim may cost more than all blocks: an
     adaptive sketch has also paid for what it chose, and may leave a part of the budget.
     """
     limit = stated_limit(sketch.privacy)
-    moved = sensitivities(sketch.feature_map, adjacency, limit)
-    blocks = [
-        (*distances, float(sketch.noise_std[where].min()) * GRID)
-        for distances, (_, where) in zip(moved, sketch.blocks(), strict=True)
-    ]
+    moved, blocks = sensitivities(sketch.feature_map, adjacency, limit), []
+    for (l1, l2), (part, where) in zip(moved, sketch.blocks(), strict=True):
+        # Of n histograms each moves as much as any other.
+        groups = part.row_groups() or [slice(None)]
+        one, noise = (l1 / len(groups), l2 / math.sqrt(len(groups))), sketch.noise_std[where]
+        blocks += [(*one, float(noise[group].min()) * GRID) for group in groups]
     if sketch.privacy.adjacency == "add_remove" and not sketch.n_from_sums:
         most = float(limit * GRID if isinstance(limit, int) else GRID)
         blocks.append((most, most, sketch.n_noise_std * GRID))
