@@ -110,15 +110,21 @@ class _Rules(NamedTuple):
     worth_a_bin : float
         A half of a heavy bin has so many standard deviations of the base's noise; models of a
         target want more bins than tables do.
+    summed : float
+        The error of an answer grows with the cells of a group to this power. Answers about tables
+        sum half of c cells, whose noise is ``sqrt(c / 2)`` times that of one. A model of a target
+        asks each cell for the target's share.
     """
 
     for_base: float
     for_base_of_few: float
     nearly_all: float
     worth_a_bin: float
+    summed: float
 
 
-_OF_TABLES, _OF_TARGETS = _Rules(0.15, 0.35, 1.4, 4.0), _Rules(0.30, 0.80, 1.1, 1.0)
+_OF_TABLES = _Rules(0.15, 0.35, 1.4, 4.0, 0.5)
+_OF_TARGETS = _Rules(0.30, 0.80, 1.1, 1.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,7 +367,7 @@ class Steps:
         The parts of the share sum to it. Groups with as many cells are counted together.
         """
         sizes = feature_map.sizes
-        weights = weights_of(sizes, self.budget)
+        weights = weights_of(sizes, self.design, self.budget)
         noisy, std = np.empty(len(exact)), np.empty(len(sizes))
         for size in np.unique(sizes):
             alike = sizes == size
@@ -525,7 +531,8 @@ class Steps:
         groups = self.candidates
         some = self.design.map(groups[:n_counted], self.bins)
         std = self.budget.std(share=share, **self.design.distances(some))
-        stds = std * noise_beside_even(np.array([len(table) for table in tables]), self.budget)
+        n_cells = np.array([len(table) for table in tables])
+        stds = std * noise_beside_even(n_cells, self.design, self.budget)
         rows = min(self.n_rows * GRID, float(_LARGEST_EXPECTED))
         likely, target = model.marginals(groups), self.design.target
         scores = np.empty(len(groups), np.int64)
@@ -570,20 +577,19 @@ class Steps:
         return picked
 
 
-def weights_of(sizes: NDArray[np.int64], budget: StepBudget) -> Floats:
+def weights_of(sizes: NDArray[np.int64], design: Design, budget: StepBudget) -> Floats:
     """Return numbers in proportion to which groups of so many cells share what they cost.
 
-    An answer that sums half of c cells, each with noise of standard deviation s, is off by
-    ``s sqrt(c / 2)``. With a share x, s is ``1 / sqrt(x)`` under Gaussian noise, and ``1 / x``
-    under pure DP. The sum of ``sqrt(c) s`` over groups is least for x in proportion to
-    ``c**(1/3)``, and to ``c**(1/4)``: the derivatives are then equal.
+    With a share x, noise has a standard deviation s of ``1 / sqrt(x)``, and ``1 / x`` under pure
+    DP. A group of c cells is off by ``c**a s``, where a is `_Rules.summed`. The sum over groups is
+    least for x in proportion to ``c**(2 a / 3)``, and to ``c**(a / 2)``: derivatives are equal.
     """
-    return sizes ** (1 / 4 if budget.delta == 0 else 1 / 3)
+    return np.asarray(sizes ** (design.rules.summed / (2 if budget.delta == 0 else 1.5)))
 
 
-def noise_beside_even(sizes: NDArray[np.int64], budget: StepBudget) -> Floats:
+def noise_beside_even(sizes: NDArray[np.int64], design: Design, budget: StepBudget) -> Floats:
     """Return the noise of each group beside that of even shares, if such groups are chosen."""
-    weights = weights_of(sizes, budget)
+    weights = weights_of(sizes, design, budget)
     return (weights.mean() / weights) ** (1 if budget.delta == 0 else 1 / 2)
 
 
@@ -726,9 +732,9 @@ def check_noise(design: Design, budget: StepBudget) -> None:
     spare = 1 - _FOR_BINS - base_share(design, budget, 0.0) - FOR_CHOICES
     # Sums of more rows than that do not fit into 64 bits, in grid units.
     picks = n_picks_of(design, budget, 2.0**48, len(design.candidates))
-    # The smallest of n groups, all others of which are as large as can be, has this of a half.
+    # The smallest of n groups has this, if all others are as large as can be, and have a half.
     n_groups = max(picks, len(design.workload), 1)
-    least = spare / 2 / (n_groups * weights_of(np.array(MOST_CELLS_OF_GROUP), budget))
+    least = spare / 2 / (n_groups * weights_of(np.array(MOST_CELLS_OF_GROUP), design, budget))
     budget.check_count(share=_FOR_LEVEL, **design.distances(design.singles))
     budget.check_count(share=base, **design.distances(design.map(design.base)))
     budget.check_count(share=float(least), **design.distances_of(1))
@@ -961,8 +967,8 @@ class AdaptiveSketcher(TableSketcher):
         any question.
     workload : list of column groups, default=None
         Groups that you are sure to ask about, such as ``[["sex", "hours"]]``. They are always
-        counted, and each takes as much of the budget as a chosen group. The default, None, leaves
-        that part of the budget to what is chosen.
+        counted, and together have half of what bins, columns and choices leave of the budget: name
+        few. The default, None, leaves that to what is chosen.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         How two neighbouring tables differ: by one row more or less, or by other values in one row.
         With `max_rows_per_group` it is one group. The default also protects the number of rows.

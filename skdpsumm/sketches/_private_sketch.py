@@ -572,7 +572,7 @@ def _noise_of_blocks(sketch: PrivateSketch, adjacency: str) -> list[tuple[float,
     limit = stated_limit(sketch.privacy)
     moved, blocks = sensitivities(sketch.feature_map, adjacency, limit), []
     for (l1, l2), (part, where) in zip(moved, sketch.blocks(), strict=True):
-        # Of n histograms each moves as much as any other.
+        # Each of n histograms moves as much as any other.
         groups = part.row_groups() or [slice(None)]
         one, noise = (l1 / len(groups), l2 / math.sqrt(len(groups))), sketch.noise_std[where]
         blocks += [(*one, float(noise[group].min()) * GRID) for group in groups]
