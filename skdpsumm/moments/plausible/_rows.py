@@ -288,24 +288,6 @@ def values_at(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray[
     return found.reshape(len(rows), -1)
 
 
-def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) -> Floats:
-    """Return 1 for rows that the schema allows: those in no combination that it rules out."""
-    possible = np.ones(len(rows), bool)
-    for combination in model.schema.impossible:
-        if {j for j, _ in combination} <= set(columns):
-            held = [_holds(model, rows, *one) for one in combination]
-            possible &= ~np.all(held, axis=0)
-    return possible.astype(np.float64)
-
-
-def _holds(model: TableModel, rows: NamedRows, j: int, taken: Any) -> NDArray[np.bool_]:
-    """Return where a column has what a combination takes of it."""
-    values = rows.make(j).view(AskedColumn)
-    if model.cells[j].edges is not None:
-        return values.between(*taken)
-    return values.isin(model.schema.decode(j, np.asarray(taken)).tolist())
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of a few columns in the model and in each plausible table.
@@ -623,7 +605,9 @@ def positive_weights(
         signed = rows.weights[block]
         # No function is negative, nor is its sum.
         goal = np.maximum(_sums(functions, signed) + shift, ROUNDING * functions @ own)
-        start = np.maximum(signed if rows.raked is None else rows.raked(block), ROUNDING * own)
+        # A row that is not in a table, as it does not meet a condition there, weighs 0.
+        least = np.where(signed == 0, 0.0, ROUNDING * own)
+        start = np.maximum(signed if rows.raked is None else rows.raked(block), least)
         found = calibrated(start, goal, functions)
         off = np.max(np.abs(goal - _sums(functions, found)), axis=1)
         found = np.where((off > ROUNDING**0.5 * goal[:, 0])[:, None], start, found)
