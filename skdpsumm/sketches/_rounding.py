@@ -159,6 +159,43 @@ class _Wanted:
         self.counts -= np.bincount(cells, minlength=self.counts.size).reshape(shape)
 
 
+def whole_rows(weights: Floats, n_rows: int, places: Sequence[Codes]) -> Codes:
+    """Return so many of weighted rows, each as often as its weight says, rounded and not drawn.
+
+    Half of the rows are rounded first, then half of the others, and so on, along their order by
+    cells. Each time the weights of those that are left are raked to what cells still want.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,)
+        At least 0, and somewhere more.
+    n_rows : int
+    places : sequence of ndarray of int, shape (n,)
+        The cell of each row in each table whose counts are to be kept.
+    """
+    weights, taken = weights * (n_rows / weights.sum()), np.zeros(len(weights), np.int64)
+    wanted = [np.bincount(place, weights) for place in places]
+    rows = np.lexsort(places[::-1]) if len(places) else np.arange(len(weights))
+    is_left = weights > 0
+    rows = rows[is_left[rows]]
+    for part in _parts(rows, len(rows), halved=True):
+        left = np.flatnonzero(is_left)
+        own = weights[left]
+        for place, want in [*zip(places, wanted, strict=True)] * RAKING_SWEEPS:
+            here = place[left]
+            step = want / np.maximum(np.bincount(here, own, len(want)), TINY)
+            own *= np.clip(step, 1 / _MOST_STEP, _MOST_STEP)[here]
+        weights[left] = own
+        ends, n_left = np.cumsum(weights[part]), n_rows - taken.sum()
+        n = round(n_left * ends[-1] / own.sum())
+        chosen = part[np.searchsorted(ends, (np.arange(n) + 0.5) / max(n, 1) * ends[-1])]
+        taken += np.bincount(chosen, minlength=len(taken))
+        is_left[part] = False
+        for place, want in zip(places, wanted, strict=True):
+            want -= np.bincount(place[chosen], minlength=len(want))
+    return np.repeat(np.arange(len(taken)), taken)
+
+
 def evenly(start: float, n: int) -> Floats:
     """Return n quantiles in [0, 1), of which any stretch is spread evenly."""
     return np.asarray((start + _GOLDEN * np.arange(n)) % 1, np.float64)

@@ -21,6 +21,7 @@ from ..._html import MOST_ROWS_SHOWN, some_of
 from ...schema._columns import Date
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
+from ...sketches._rounding import whole_rows
 from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, N_TABLES, Group
 from ..inferring._table_model import TableModel
 from ..plausible._rows import (
@@ -35,7 +36,6 @@ from ..plausible._rows import (
     nearest_possible,
     positive_weights,
     ratio,
-    rounded_rows,
     values_at,
 )
 from ._estimate import (
@@ -1017,11 +1017,12 @@ class StatisticsMixin:
         sizes = np.rint(sizes if n_rows is None else np.full(n_tables, n_rows)).astype(int)
         if not sizes.any() or np.any(sums[sizes > 0] == 0):
             raise ValueError(NOBODY)
-        some = [
-            rounded_rows([own[k % len(own)] for own in map(rows.column, which)], one, n)
-            for k, (one, n) in enumerate(zip(weights, sizes.tolist(), strict=True), 1)
-        ]
-        return [framed(one, self._asked, self._frame, self.sketch_.privacy.badge) for one in some]
+        tables, badge = [], self.sketch_.privacy.badge
+        for k, (one, n) in enumerate(zip(weights, sizes.tolist(), strict=True), 1):
+            taken = whole_rows(one, n, rows.places) if n else []
+            cells = [own[k % len(own)][taken] for own in map(rows.column, which)]
+            tables.append(framed(cells, self._asked, self._frame, badge))
+        return tables
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
         """Return the columns of a table, and the axes whose sums are one, None for none."""

@@ -342,7 +342,7 @@ class DrawnTables:
         places = self.places(j)
         weights = self.counts((j,))[:, places.cell] * places.weights
         weights = self._by_chance(weights, places.cell, (j,))
-        return self._made({j: places.values()}, weights)
+        return replace(self._made({j: places.values()}, weights), places=[places.cell])
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -370,7 +370,7 @@ class DrawnTables:
         values |= {columns[k]: found for k, found in inside.values().items()}
         weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)
         weights *= self._shares_of_rows(values, m)
-        return self._made(values, self._by_chance(weights, unit, columns))
+        return replace(self._made(values, self._by_chance(weights, unit, columns)), places=[unit])
 
     def _shares_of_rows(self, values: Mapping[int, NDArray], m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
@@ -457,7 +457,8 @@ class DrawnTables:
         if self.n_tables:
             followed = self.followed(weights[1:], base, cells)
             weights = np.concatenate([weights[:1], followed])
-        return replace(self._made(values, weights), raked=raked).where(possible)
+        places = [place for place, _ in cells]
+        return replace(self._made(values, weights), raked=raked, places=places).where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.

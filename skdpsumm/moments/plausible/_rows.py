@@ -307,6 +307,8 @@ class Rows:
     raked : callable, default=None
         Takes some tables, and returns weights of their rows that are not negative and have the
         tables' counts. None, where rows fill cells: their signed weights are clipped.
+    places : sequence of ndarray of int, shape (n,), default=()
+        The cell of each row in tables of counts that whole rows are to keep.
     codes : ndarray of int, shape (1 or 1 + B, n), default=0
         The group of each row, -1 for rows of none. By default all are in one group.
     n_groups : int, default=1
@@ -318,6 +320,7 @@ class Rows:
     others: Callable[[int, int], NDArray]
     n_rows: float | None = None
     raked: Callable[[slice], Floats] | None = None
+    places: Sequence[Codes] = ()
     codes: Codes = field(default_factory=lambda: np.zeros((1, 1), np.int64))
     n_groups: int = 1
 
@@ -700,19 +703,3 @@ def encoded(column: Any, cells: NDArray) -> list[Floats]:
     gone, (low, high) = np.isnan(values), column.bounds
     scaled = np.where(gone, 0.0, (values - low) / (high - low))
     return [scaled, gone.astype(np.float64)][: 1 + column.missing]
-
-
-def rounded_rows(cells: Sequence[NDArray], weights: Floats, n_rows: int) -> list[NDArray]:
-    """Return the columns of so many whole rows of weighted ones, rounded and not drawn.
-
-    Rows are sorted, so that what one of them is rounded up by, the next is rounded down.
-    """
-    keys = [
-        np.unique(one.astype(str) if one.dtype == object else one, return_inverse=True)[1]
-        for one in cells
-    ]
-    order = np.lexsort(keys[::-1])
-    ends = np.cumsum(weights[order])
-    at = np.searchsorted(ends, (np.arange(n_rows) + 0.5) / n_rows * ends[-1])
-    chosen = order[np.minimum(at, len(order) - 1)]
-    return [one[chosen] for one in cells]
