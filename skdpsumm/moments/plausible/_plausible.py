@@ -453,11 +453,12 @@ class DrawnTables:
         base, weights = base * possible[0], weights * possible
         groups += [p for p in combinations(columns, 2) if p not in groups]
         cells = self.cells_of_points(codes, groups)
-        raked = partial(self._raked, weights, base, cells)
+        margins = self.cells_of_points(codes, [(j,) for j in columns])
+        raked = partial(self._raked, weights, base, [*cells, *margins])
         if self.n_tables:
             followed = self.followed(weights[1:], base, cells)
             weights = np.concatenate([weights[:1], followed])
-        places = [place for place, _ in cells]
+        places = [place for place, _ in (*margins, *cells)]
         return replace(self._made(values, weights), raked=raked, places=places).where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
