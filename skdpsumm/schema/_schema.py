@@ -276,6 +276,25 @@ class TableSchema:
                 found[group] = found.get(group, True) & ~ruled_out
         return list(found.items())
 
+    def allows(self, known: Mapping[int, NDArray]) -> NDArray[np.bool_]:
+        """Return which rows of some columns are in no combination that the schema rules out.
+
+        Columns have shape (n,) or (n_tables, n), and the answer is (1, n) or (n_tables, n). It is
+        (1, 1) where nothing is ruled out.
+        """
+        found = np.ones((1, 1), np.bool_)
+        for one in self.impossible:
+            if all(j in known for j, _ in one):
+                found = found & ~reduce(np.logical_and, (self._has(known[j], j, t) for j, t in one))
+        return found
+
+    def _has(self, values: NDArray, j: int, taken: Any) -> NDArray[np.bool_]:
+        """Return which values of a column a combination takes."""
+        if self.values(j) is None:
+            numbers = values.astype(np.float64, copy=False)
+            return (numbers >= taken[0]) & (numbers <= taken[1])
+        return np.isin(self.columns[j].read(values.ravel()), taken).reshape(values.shape)
+
     def __len__(self) -> int:
         return self.n_columns
 

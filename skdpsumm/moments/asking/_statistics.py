@@ -1013,8 +1013,9 @@ class StatisticsMixin:
         rows, of_noise = (self._told()(which, covers) for covers in ("table", "noise"))
         weights = [*islice(positive_weights(rows, which, of_noise), 1, 1 + int(n_tables))]
         sums = np.sum(weights, axis=1)
-        sizes = sums if self._conditions else np.full(n_tables, self._plausible.n_rows)
-        sizes = np.rint(sizes if n_rows is None else np.full(n_tables, n_rows)).astype(int)
+        told = sums if self._conditions else self._plausible.n_rows
+        told = np.rint(told if n_rows is None else n_rows).astype(int)
+        sizes = np.broadcast_to(told, len(sums))
         if not sizes.any() or np.any(sums[sizes > 0] == 0):
             raise ValueError(NOBODY)
         tables, badge = [], self.sketch_.privacy.badge

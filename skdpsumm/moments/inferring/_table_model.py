@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -789,25 +789,6 @@ class TableModel:
             codes = codes[possible[tuple(codes[:, a] for a in group)]]
         return codes
 
-    def allows(self, known: Mapping[int, NDArray]) -> NDArray[np.bool_]:
-        """Return which rows of some columns are in no combination that the schema rules out.
-
-        Columns have shape (n,) or (n_tables, n), and the answer is (1, n) or (n_tables, n). It is
-        (1, 1) where nothing is ruled out.
-        """
-        found = np.ones((1, 1), np.bool_)
-        for one in self.schema.impossible:
-            if all(j in known for j, _ in one):
-                found = found & ~reduce(np.logical_and, (self._has(known[j], j, t) for j, t in one))
-        return found
-
-    def _has(self, values: NDArray, j: int, taken: Any) -> NDArray[np.bool_]:
-        """Return which values of a column a combination takes."""
-        if self.cells[j].edges is not None:
-            numbers = values.astype(np.float64, copy=False)
-            return (numbers >= taken[0]) & (numbers <= taken[1])
-        return np.isin(self.schema.columns[j].read(values.ravel()), taken).reshape(values.shape)
-
     # ---- what is likely
 
     def n_cells(self, columns: Sequence[int]) -> int:
@@ -854,7 +835,7 @@ class TableModel:
         ruled = {j for one in self.schema.impossible for j, _ in one}
         every = wrong = np.arange(len(codes))
         for _ in range(N_QUANTILES):  # places in an atom, of which one may be possible
-            wrong = wrong[~self.allows({j: rows[j][wrong] for j in ruled})[0]]
+            wrong = wrong[~self.schema.allows({j: rows[j][wrong] for j in ruled})[0]]
             if not len(wrong):
                 return
             for j in ruled:

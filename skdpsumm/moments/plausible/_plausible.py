@@ -26,7 +26,7 @@ from scipy.sparse import csr_array
 from ..._computing import TINY, Codes, Floats, Kept
 from ...sketches._graphical import subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
-from ...sketches._rounding import RAKING_SWEEPS
+from ...sketches._rounding import RAKING_SWEEPS, projected
 from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,
@@ -190,7 +190,7 @@ class PlausibleTables:
         grid = np.meshgrid(*map(np.asarray, values), indexing="ij")
         known = {j: one.ravel() for j, one in zip(columns, grid, strict=True)}
         rows = Rows(self.schema, known, np.ones((1, math.prod(sizes))), self.model.some_values)
-        return rows.where(self.model.allows(known))
+        return rows.where(self.model.schema.allows(known))
 
 
 class DrawnTables:
@@ -374,7 +374,7 @@ class DrawnTables:
 
     def _shares_of_rows(self, values: Mapping[int, NDArray], m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
-        found = self.model.allows(values).astype(np.float64)
+        found = self.model.schema.allows(values).astype(np.float64)
         if found.size == 1:
             return found / m
         possible = found.reshape(len(found), -1, m)
@@ -449,7 +449,7 @@ class DrawnTables:
                 # One table after the other, so that all stays in the processor's cache.
                 found = [at_quantiles(q[None], cell, rng.random((1, n))) for q in places.quantiles]
                 values[j] = np.concatenate(found)
-        possible = self.model.allows(values)
+        possible = self.model.schema.allows(values)
         base, weights = base * possible[0], weights * possible
         groups += [p for p in combinations(columns, 2) if p not in groups]
         cells = self.cells_of_points(codes, groups)
@@ -567,22 +567,3 @@ class DrawnTables:
             whole = np.maximum(np.add.reduceat(there, starts), TINY)
             own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
         return weights
-
-
-def projected(counts: Floats, possible: NDArray[np.bool_]) -> Floats:
-    """Return the nearest counts that are not negative and sum to the same, shape (n_tables, n).
-
-    They are 0 where rows are not possible [1]_.
-
-    References
-    ----------
-    .. [1] Duchi, Shalev-Shwartz, Singer and Chandra (2008), "Efficient projections onto the l1-ball
-       for learning in high dimensions", figure 1.
-    """
-    found, own = np.zeros_like(counts), counts[:, possible]
-    whole = np.maximum(own.sum(axis=1, keepdims=True), TINY)
-    ordered = -np.sort(-own, axis=1)
-    excess = (np.cumsum(ordered, axis=1) - whole) / np.arange(1, own.shape[1] + 1)
-    last = np.sum(ordered > excess, axis=1, keepdims=True) - 1
-    found[:, possible] = np.maximum(own - np.take_along_axis(excess, last, axis=1), 0.0)
-    return found

@@ -25,7 +25,7 @@ from ..._computing import TINY, Codes, Floats
 from ...schema._columns import Categorical, Date, read_cells
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
-from ...sketches._rounding import RAKING_SWEEPS
+from ...sketches._rounding import RAKING_SWEEPS, calibrated, raked_as, sums_of
 from .._numbers import N_TABLES, ROUNDING
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
@@ -601,91 +601,33 @@ def positive_weights(
     ----------
     .. [1] Deville and Särndal (1992), "Calibration estimators in survey sampling".
     """
-    own, shift, cost = np.maximum(rows.weights[0], 0.0), np.zeros(1), np.zeros(1)
-    if rows.raked is not None:
-        sums = _kept_sums(rows, columns)
-        shift = 0.0 if of_noise is None else (_kept_sums(of_noise, columns) - sums).mean(axis=0)
-        cost = np.var(sums, axis=0) / N_TABLES
+    own, sums = np.maximum(rows.weights[0], 0.0), _kept_sums(rows, columns)
+    shift = 0.0 if of_noise is None else (_kept_sums(of_noise, columns) - sums).mean(axis=0)
     yield own
     for block, functions, n_first in kept_functions(rows, columns):
         signed = rows.weights[block]
         # No function is negative, nor is its sum.
-        goal = np.maximum(_sums(functions, signed) + shift, ROUNDING * functions @ own)
+        goal = np.maximum(sums_of(functions, signed) + shift, ROUNDING * functions @ own)
         # A row that is not in a table, as it does not meet a condition there, weighs 0.
         least = np.where(signed == 0, 0.0, ROUNDING * own)
         start = np.maximum(signed if rows.raked is None else rows.raked(block), least)
         if rows.raked is None:
             found = calibrated(start, goal, functions)
-            off = np.max(np.abs(goal - _sums(functions, found)), axis=1)
+            off = np.max(np.abs(goal - sums_of(functions, found)), axis=1)
             found = np.where((off > ROUNDING**0.5 * goal[:, 0])[:, None], start, found)
             found = calibrated(found, goal[:, :n_first], functions[:, :n_first])
         else:
             found = start
             for _ in range(RAKING_SWEEPS):
-                found = _with_margins_of(start, found, rows, len(columns))
-                found = calibrated(found, goal, functions, cost)
+                found = raked_as(start, found, rows.places[: len(columns)])
+                found = calibrated(found, goal, functions, np.var(sums, axis=0) / N_TABLES)
         yield from found
-
-
-def _with_margins_of(start: Floats, found: Floats, rows: Rows, n_columns: int) -> Floats:
-    """Return weights that are raked to the counts that others have of single columns."""
-    found = found.copy()
-    for goal, own in zip(start, found, strict=True):
-        for place in list(rows.places[:n_columns]) * RAKING_SWEEPS:
-            step = np.bincount(place, goal) / np.maximum(np.bincount(place, own), TINY)
-            own *= step[place]
-    return found
-
-
-def calibrated(
-    start: Floats, goal: Floats, functions: Floats, cost: Floats | float = 0.0
-) -> Floats:
-    """Return weights of some tables that are not negative and have some sums.
-
-    It takes twenty steps of Newton's at most, in which no weight grows more than to exp(4) times
-    what it was. Where they do not arrive, the sums may be those of no weights.
-
-    Parameters
-    ----------
-    start : ndarray of shape (n_tables, n)
-        Weights that are tilted.
-    goal : ndarray of shape (n_tables, k)
-        The sums.
-    functions : ndarray of shape (n_tables or 1, k, n)
-        What is summed; ones first.
-    cost : ndarray of shape (k,), default=0.0
-        What a tilt costs: it misses the sum by itself times this. 0 is for exact sums.
-    """
-    tilt, weights, tilts = np.zeros_like(start), start.copy(), np.zeros_like(goal)
-    largest = ROUNDING * np.maximum(goal[:, 0], TINY)
-    for _ in range(20):
-        off = goal - _sums(functions, weights) - cost * tilts
-        todo = np.flatnonzero(np.max(np.abs(off), axis=1) >= largest)
-        if not len(todo):
-            break
-        some = functions[todo] if len(todo) < len(functions) else functions
-        curve = (some * weights[todo, None]) @ some.swapaxes(1, 2)
-        curve += cost * np.eye(goal.shape[1])
-        values, vectors = np.linalg.eigh(curve)
-        kept = values > 1e-10 * values[:, -1:]
-        along = np.where(kept, _sums(vectors.swapaxes(1, 2), off[todo]), 0.0)
-        step = _sums(vectors, along / np.where(kept, values, 1.0))
-        moved = (step[:, None] @ some)[:, 0]
-        part = np.minimum(1.0, 4.0 / np.maximum(moved.max(axis=1, keepdims=True), TINY))
-        tilt[todo] += moved * part
-        tilts[todo] += step * part
-        weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
-    return weights
 
 
 def _kept_sums(rows: Rows, columns: Sequence[int]) -> Floats:
     """Return the sums of all functions that are kept, in each plausible table."""
-    return np.concatenate([_sums(f, rows.weights[b]) for b, f, _ in kept_functions(rows, columns)])
-
-
-def _sums(functions: Floats, weights: Floats) -> Floats:
-    """Return the sums of functions in each table, shape (n_tables, k)."""
-    return (functions @ weights[:, :, None])[..., 0]
+    every = kept_functions(rows, columns)
+    return np.concatenate([sums_of(f, rows.weights[b]) for b, f, _ in every])
 
 
 def kept_functions(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[slice, Floats, int]]:
