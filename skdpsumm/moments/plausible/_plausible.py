@@ -454,12 +454,13 @@ class DrawnTables:
         groups += [p for p in combinations(columns, 2) if p not in groups]
         cells = self.cells_of_points(codes, groups)
         margins = self.cells_of_points(codes, [(j,) for j in columns])
-        raked = partial(self._raked, weights, base, [*cells, *margins])
+        # Counts of single columns have less noise than others, and are met last.
+        raked = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
         if self.n_tables:
             followed = self.followed(weights[1:], base, cells)
             weights = np.concatenate([weights[:1], followed])
-        places = [place for place, _ in (*margins, *cells)]
-        return replace(self._made(values, weights), raked=raked, places=places).where(possible)
+        kept = [place for place, _ in (*margins, *cells)]
+        return replace(self._made(values, weights), raked=raked, places=kept).where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
