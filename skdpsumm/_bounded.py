@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,14 @@ _TOML_TEXT = re.compile(
     re.DOTALL,
 )
 _NO_KEY = re.compile(r"[^\w. \t-]+")
+
+
+def path_of_file(path: str | os.PathLike[str]) -> Path:
+    """Return where a file is or will be; raise IsADirectoryError where a folder is."""
+    found = Path(path)
+    if found.is_dir():
+        raise IsADirectoryError(f"path={os.fspath(path)!r} is a folder; name a file in it.")
+    return found
 
 
 def read_json(octets: bytes, *, most_bytes: int = MOST_BYTES) -> Any:

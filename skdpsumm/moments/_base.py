@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
@@ -313,8 +314,9 @@ def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:
         given = schema.for_table(table.n_columns, table.names)
         columns = list(table.columns)
         for j, known in enumerate(table.columns):
-            if known == Numeric():
-                columns[j] = given.columns[j]
+            if isinstance(known, Numeric) and known.bounds is None:
+                # Every sketch knows whether cells may be missing.
+                columns[j] = replace(given.columns[j], missing=known.missing)
             # One range for all columns is of those that are numbers.
             elif not (schema.is_for_all and isinstance(known, Categorical)):
                 _check_alike(table.name(j), known, given.columns[j])

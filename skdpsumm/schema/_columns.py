@@ -1092,9 +1092,10 @@ def public_interval(name: str, given: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         low = high = np.nan
     if not (high - low > _SHORTEST_RANGE and max(-low, high) <= _FARTHEST_END):
+        alone = " Leave a column out that has a single value, or widen its range." * (low == high)
         raise ValueError(
             f"{name} must be two finite numbers, the public range: within {_FARTHEST_END:g}, "
-            f"low < high, and more than {_SHORTEST_RANGE:g} apart; got {given!r}."
+            f"low < high, and more than {_SHORTEST_RANGE:g} apart; got {given!r}.{alone}"
         )
     return low, high
 

@@ -15,14 +15,13 @@ from dataclasses import dataclass, fields
 from datetime import date
 from functools import cached_property, reduce
 from numbers import Integral, Number
-from pathlib import Path
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bounded import MOST_CHARACTERS, check_nested, parse_toml
+from .._bounded import MOST_CHARACTERS, check_nested, parse_toml, path_of_file
 from .._html import MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
 from ._columns import (
     Categorical,
@@ -276,6 +275,25 @@ class TableSchema:
                 ruled_out = reduce(np.logical_and.outer, within)
                 found[group] = found.get(group, True) & ~ruled_out
         return list(found.items())
+
+    def allows(self, known: Mapping[int, NDArray]) -> NDArray[np.bool_]:
+        """Return which rows of some columns are in no combination that the schema rules out.
+
+        Columns have shape (n,) or (n_tables, n), and the answer is (1, n) or (n_tables, n). It is
+        (1, 1) where nothing is ruled out.
+        """
+        found = np.ones((1, 1), np.bool_)
+        for one in self.impossible:
+            if all(j in known for j, _ in one):
+                found = found & ~reduce(np.logical_and, (self._has(known[j], j, t) for j, t in one))
+        return found
+
+    def _has(self, values: NDArray, j: int, taken: Any) -> NDArray[np.bool_]:
+        """Return which values of a column a combination takes."""
+        if self.values(j) is None:
+            numbers = values.astype(np.float64, copy=False)
+            return (numbers >= taken[0]) & (numbers <= taken[1])
+        return np.isin(self.columns[j].read(values.ravel()), taken).reshape(values.shape)
 
     def __len__(self) -> int:
         return self.n_columns
@@ -642,7 +660,7 @@ class TableSchema:
                 f"The schema takes {len(text):,} characters, and a file may have "
                 f"{MOST_CHARACTERS:,}. List fewer columns or categories."
             )
-        Path(path).write_bytes(text.encode())
+        path_of_file(path).write_bytes(text.encode())
 
     def to_toml(self) -> str:
         """Return the text that `save` writes."""
@@ -910,7 +928,7 @@ def read_toml(
     path: str | os.PathLike[str], read: Callable[[dict[str, Any]], Any] = dict[str, Any]
 ) -> Any:
     """Return what is read of the tables of a TOML file, or raise ValueError that names the file."""
-    with Path(path).open("rb") as file:
+    with path_of_file(path).open("rb") as file:
         octets = file.read(4 * MOST_CHARACTERS + 4)  # what is longer is refused by its characters
     try:
         return read(parse_toml(octets.decode("utf-8-sig")))  # as editors save it

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from .._bounded import DEEPEST, MOST_BYTES, check_json, read_json
+from .._bounded import DEEPEST, MOST_BYTES, check_json, path_of_file, read_json
 from .._html import cut, html_table, more_of, some_of
 from ..features._feature_maps import (
     AVERAGE,
@@ -330,7 +330,7 @@ class PrivateSketch:
         path : path-like
             Where to write it. An existing file is replaced only once the new one is complete.
         """
-        target = Path(path)
+        target = path_of_file(path)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
             complete = Path(folder) / "sketch"
             complete.write_bytes(packed(*self._contents()))
@@ -364,7 +364,7 @@ class PrivateSketch:
         Reading never runs code from the file, whoever wrote it. Reading cannot tell whether the
         noise was drawn as stated: for a guarantee you have the owner's word.
         """
-        with Path(path).open("rb") as file:
+        with path_of_file(path).open("rb") as file:
             octets = file.read(min(os.fstat(file.fileno()).st_size, LARGEST_FILE) + 1)
         return read_octets(octets, repr(os.fspath(path)), LARGEST_FILE)
 

@@ -12,6 +12,9 @@ others, and so on. Each time the probabilities are raked to what the tables stil
 does to the first rows, the next set right, also in tables with columns that are no parents. The
 last few go one by one to the value that is wanted most.
 
+Weighted rows become whole ones in the same way (`whole_rows`); `calibrated`, `raked_as` and
+`projected` give them weights that are not negative.
+
 It is the rounding of private-pgm [2]_, which takes whole rows of each stretch and draws the rest at
 random, with the rest balanced over all tables.
 
@@ -26,11 +29,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.sparse import csc_array
 
-from .._computing import TINY, Codes, Floats
+from .._computing import TINY, UNIT, Codes, Floats
 
 Group = tuple[int, ...]
 
@@ -159,9 +165,154 @@ class _Wanted:
         self.counts -= np.bincount(cells, minlength=self.counts.size).reshape(shape)
 
 
+def whole_rows(weights: Floats, n_rows: int, places: Sequence[Codes]) -> Codes:
+    """Return so many of weighted rows, each as often as its weight says, rounded and not drawn.
+
+    Half of the rows are rounded first, then half of the others, and so on, along their order by
+    cells. Each time the weights of those that are left are raked to what cells still want.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,)
+        At least 0, and somewhere more.
+    n_rows : int
+    places : sequence of ndarray of int, shape (n,)
+        The cell of each row in each table whose counts are to be kept.
+    """
+    weights, taken = weights * (n_rows / weights.sum()), np.zeros(len(weights), np.int64)
+    wanted = [np.bincount(place, weights) for place in places]
+    rows = np.lexsort(places[::-1]) if len(places) else np.arange(len(weights))
+    is_left = weights > 0
+    rows = rows[is_left[rows]]
+    for part in _parts(rows, len(rows), halved=True):
+        left = np.flatnonzero(is_left)
+        own = weights[left]
+        for place, want in [*zip(places, wanted, strict=True)] * RAKING_SWEEPS:
+            here = place[left]
+            step = want / np.maximum(np.bincount(here, own, len(want)), TINY)
+            own *= np.clip(step, 1 / _MOST_STEP, _MOST_STEP)[here]
+        weights[left] = own
+        ends, n_left = np.cumsum(weights[part]), n_rows - taken.sum()
+        n = round(n_left * ends[-1] / own.sum())
+        chosen = part[np.searchsorted(ends, (np.arange(n) + 0.5) / max(n, 1) * ends[-1])]
+        taken += np.bincount(chosen, minlength=len(taken))
+        is_left[part] = False
+        for place, want in zip(places, wanted, strict=True):
+            want -= np.bincount(place[chosen], minlength=len(want))
+    return np.repeat(np.arange(len(taken)), taken)
+
+
+def raked_as(others: Floats, weights: Floats, places: Sequence[Codes]) -> Floats:
+    """Return weights of tables, raked to the counts that other weights of the same rows have."""
+    found = weights.copy()
+    for goal, own in zip(others, found, strict=True):
+        for place in [*places] * RAKING_SWEEPS:
+            step = np.bincount(place, goal) / np.maximum(np.bincount(place, own), TINY)
+            own *= step[place]
+    return found
+
+
+def calibrated(
+    start: Floats, goal: Floats, functions: Floats, cost: Floats | float = 0.0
+) -> Floats:
+    """Return weights of some tables that are not negative and have some sums.
+
+    It takes twenty steps of Newton's at most, in which no weight grows more than to exp(4) times
+    what it was. Where they do not arrive, the sums may be those of no weights.
+
+    Parameters
+    ----------
+    start : ndarray of shape (n_tables, n)
+        Weights that are tilted.
+    goal : ndarray of shape (n_tables, k)
+        The sums.
+    functions : ndarray of shape (n_tables or 1, k, n)
+        What is summed; ones first.
+    cost : ndarray of shape (k,), default=0.0
+        What a tilt costs: it misses the sum by itself times this. 0 is for exact sums.
+    """
+    tilt, weights, tilts = np.zeros_like(start), start.copy(), np.zeros_like(goal)
+    largest = math.sqrt(UNIT) * np.maximum(goal[:, 0], TINY)  # half of the digits
+    for _ in range(20):
+        off = goal - sums_of(functions, weights) - cost * tilts
+        todo = np.flatnonzero(np.max(np.abs(off), axis=1) >= largest)
+        if not len(todo):
+            break
+        some = functions[todo] if len(todo) < len(functions) else functions
+        curve = (some * weights[todo, None]) @ some.swapaxes(1, 2)
+        curve += cost * np.eye(goal.shape[1])
+        values, vectors = np.linalg.eigh(curve)
+        kept = values > 1e-10 * values[:, -1:]
+        along = np.where(kept, sums_of(vectors.swapaxes(1, 2), off[todo]), 0.0)
+        step = sums_of(vectors, along / np.where(kept, values, 1.0))
+        moved = (step[:, None] @ some)[:, 0]
+        part = np.minimum(1.0, 4.0 / np.maximum(moved.max(axis=1, keepdims=True), TINY))
+        tilt[todo] += moved * part
+        tilts[todo] += step * part
+        weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
+    return weights
+
+
+def sums_of(functions: Floats, weights: Floats) -> Floats:
+    """Return the sums of functions in each table, shape (n_tables, k)."""
+    return (functions @ weights[:, :, None])[..., 0]
+
+
+def projected(counts: Floats, possible: NDArray[np.bool_]) -> Floats:
+    """Return the nearest counts that are not negative and sum to the same, shape (n_tables, n).
+
+    They are 0 where rows are not possible [1]_.
+
+    References
+    ----------
+    .. [1] Duchi, Shalev-Shwartz, Singer and Chandra (2008), "Efficient projections onto the l1-ball
+       for learning in high dimensions", figure 1.
+    """
+    found, own = np.zeros_like(counts), counts[:, possible]
+    whole = np.maximum(own.sum(axis=1, keepdims=True), TINY)
+    ordered = -np.sort(-own, axis=1)
+    excess = (np.cumsum(ordered, axis=1) - whole) / np.arange(1, own.shape[1] + 1)
+    last = np.sum(ordered > excess, axis=1, keepdims=True) - 1
+    found[:, possible] = np.maximum(own - np.take_along_axis(excess, last, axis=1), 0.0)
+    return found
+
+
 def evenly(start: float, n: int) -> Floats:
     """Return n quantiles in [0, 1), of which any stretch is spread evenly."""
     return np.asarray((start + _GOLDEN * np.arange(n)) % 1, np.float64)
+
+
+@cache
+def evenly_filling(n_axes: int) -> Floats:
+    """Return fractional parts whose multiples fill a line, a square or a cube evenly.
+
+    They are powers of 1 / g, where ``g**(n_axes + 1) = g + 1`` (Roberts 2018): the golden ratio,
+    and the R2 and R3 sequences.
+    """
+    g = brentq(lambda g: g ** (n_axes + 1) - g - 1, 1.0, 2.0)
+    return g ** -np.arange(1.0, n_axes + 1)
+
+
+def lattice(m: int, shifts: NDArray) -> NDArray:
+    """Return m places in each cell, evenly along each axis.
+
+    Parameters
+    ----------
+    m : int
+        A power of two.
+    shifts : ndarray of shape (n_axes, n_tables, n_cells)
+        In [0, 1).
+
+    Returns
+    -------
+    ndarray of shape (n_axes, n_tables, n_cells * m)
+    """
+    others = evenly_filling(len(shifts) - 1) if len(shifts) > 1 else ()
+    steps = [1, *(2 * round((m * part - 1) / 2) + 1 for part in others)]
+    even = (np.outer(steps, np.arange(m)) % m / m).astype(shifts.dtype)
+    found = even[:, None, None] + shifts[..., None]
+    found -= found >= 1.0
+    return found.reshape(*shifts.shape[:2], -1)
 
 
 def in_order(order: Codes, keys: Codes) -> Codes:

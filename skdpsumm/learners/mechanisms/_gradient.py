@@ -365,10 +365,14 @@ class GradientPlan(Plan):
         return self._part_heard(count, 2 * _MANY_ROWS)
 
     def _part_heard(self, count: float, many: float) -> float:
-        """Return 1 where rows times mu are many, and less for numbers of fewer rows."""
+        """Return 1 where rows times mu are many, and less for numbers of fewer rows.
+
+        A group of k rows has the noise of sqrt(k) rows, and a replaced one twice that.
+        """
         if not isinstance(self.terms.loss, ResidualLoss):
             return 1.0
-        heard = count * gdp_mu(self.terms.epsilon, self.terms.delta) / many
+        of_unit = self.sensitivity / (self.clip * self.terms.radius)
+        heard = count * gdp_mu(self.terms.epsilon, self.terms.delta) / (of_unit * many)
         return min(max(heard, _PART_OF_FEW), 1.0)
 
     @property

@@ -33,7 +33,7 @@ from ..inferring._points import (
 from ..plausible._rows import NamedRows, covariance, values_at
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate, framed, warn_of_the_drowned, warn_of_the_lone
-from ._statistics import AskedFunction, StatisticsMixin
+from ._statistics import NOBODY, AskedFunction, StatisticsMixin
 
 
 class M2MEstimator(StatisticsMixin, BaseM2M):
@@ -472,6 +472,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         n_drawn = n
         while sum(map(len, found)) < n:
             if found and n_drawn > 2**22:
+                if not any(map(len, found)):
+                    raise ValueError(NOBODY)
                 raise ValueError(
                     f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, "
                     f"{len(found[-1])} meet the condition. Ask for fewer."

@@ -21,6 +21,7 @@ from ..._html import MOST_ROWS_SHOWN, some_of
 from ...schema._columns import Date
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
+from ...sketches._rounding import whole_rows
 from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, N_TABLES, Group
 from ..inferring._table_model import TableModel
 from ..plausible._rows import (
@@ -35,7 +36,6 @@ from ..plausible._rows import (
     nearest_possible,
     positive_weights,
     ratio,
-    rounded_rows,
     values_at,
 )
 from ._estimate import (
@@ -221,14 +221,14 @@ class StatisticsMixin:
             raise ValueError(f"{parameter} {told}; got {column!r}.")
         return self._asked.index(column, parameter)
 
-    def _columns(self, given: Any, parameter: str = "column", *, once: bool = False) -> list[int]:
-        """Return the columns that a list names, or the one that is named; each `once`."""
+    def _columns(self, given: Any, parameter: str = "column") -> list[int]:
+        """Return the columns that a list names, each once, or the one that is named."""
         several = [given] if isinstance(given, str) or not np.iterable(given) else list(given)
         if not several:
             raise ValueError(f"{parameter} is empty: name some columns, such as ['age', 'job'].")
         which = [self._column(one, parameter) for one in several]
-        if once and len(set(which)) < len(which):
-            raise ValueError(f"{parameter} names a column twice: {given!r}.")
+        if len(set(which)) < len(which):
+            raise ValueError(f"{parameter} names a column twice, {given!r}: name it once.")
         return which
 
     def _axes(self, which: list[int], bins: Any) -> list[Axis]:
@@ -553,8 +553,9 @@ class StatisticsMixin:
             )
         if survey_weight is not None:
             return self.where(query).count(by=by, bins=bins, survey_weight=survey_weight)
+        axes = self._axes_by(by, bins)
         asked = AskedFunction(query, self._plausible, is_condition=True)
-        return self._of_function(asked, self._axes_by(by, bins), counts=True)
+        return self._of_function(asked, axes, counts=True)
 
     def _of_function(self, asked: AskedFunction, axes: Sequence[Axis], counts: bool) -> Estimate:
         """Return the mean of a function in each group of rows, or for how many it holds."""
@@ -881,7 +882,8 @@ class StatisticsMixin:
         function : callable
             Takes a frame of the columns and weights, shape (n,), finite and at least 0, and returns
             a number or an array. The frame is as that of `sample`: an array, where columns have no
-            names. Weights sum to about the number of rows.
+            names. Weights sum to about the number of rows. It is not called for a table in which
+            nobody is, after `where`: the answer of that table is NaN.
         columns : int, str or list of these
             What the frame has. Up to three columns have rows in all of their cells.
 
@@ -908,7 +910,7 @@ class StatisticsMixin:
         >>> round(float(m2m.statistic(gini, 0)), 1)
         0.4
         """
-        which = self._columns(columns, "columns", once=True)
+        which = self._columns(columns, "columns")
         rows_of, schema, badge = self._told(), self._asked.take(which), self.sketch_.privacy.badge
 
         @cache  # the value is asked of the same tables
@@ -922,8 +924,9 @@ class StatisticsMixin:
             for k, weights in enumerate(positive_weights(rows, which)):
                 cells = [o[k % len(o)] if m else None for o, m in zip(columns, moved, strict=True)]
                 table = framed(cells, schema, self._frame, badge, base)
-                found.append(np.asarray(function(table, weights[kept]), np.float64))
-            return np.stack(found)
+                answer = function(table, weights[kept]) if weights.any() else np.nan
+                found.append(np.asarray(answer, np.float64))
+            return np.stack(np.broadcast_arrays(*found))
 
         return self._answer(ask, judged=False, value=near_the_middle(ask("table")))
 
@@ -988,36 +991,49 @@ class StatisticsMixin:
         n_tables : int
             At most 100.
         n_rows : int, default=None
-            Rows of each table. None takes as many as the release has, to which U then belongs.
+            Rows of each table. None takes as many as the release has, to which U then belongs;
+            after `where`, as many as meet the condition in each table, which may be none.
 
         Returns
         -------
         list of DataFrame or ndarray
             Each as from `sample`.
+
+        Raises
+        ------
+        ValueError
+            If no row meets the condition of `where`, as far as the release tells, or none in some
+            table of `n_rows`.
         """
         if not (isinstance(n_tables, Integral) and 1 <= n_tables <= N_TABLES):
             raise ValueError(f"n_tables must be from 1 to {N_TABLES}, got {n_tables!r}.")
-        n = round(self._plausible.n_rows) if n_rows is None else n_rows
-        if not (isinstance(n, Integral) and n > 0):
+        if not (n_rows is None or (isinstance(n_rows, Integral) and n_rows > 0)):
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
         rows, of_noise = (self._told()(which, covers) for covers in ("table", "noise"))
-        weights = islice(positive_weights(rows, which, of_noise), 1, 1 + int(n_tables))
-        some = [
-            rounded_rows([own[k % len(own)] for own in map(rows.column, which)], one, int(n))
-            for k, one in enumerate(weights, 1)
-        ]
-        return [framed(one, self._asked, self._frame, self.sketch_.privacy.badge) for one in some]
+        weights = [*islice(positive_weights(rows, which, of_noise), 1, 1 + int(n_tables))]
+        sums = np.sum(weights, axis=1)
+        told = sums if self._conditions else self._plausible.n_rows
+        told = np.rint(told if n_rows is None else n_rows).astype(int)
+        sizes = np.broadcast_to(told, len(sums))
+        if not sizes.any() or np.any(sums[sizes > 0] == 0):
+            raise ValueError(NOBODY)
+        tables, badge = [], self.sketch_.privacy.badge
+        for k, (one, n) in enumerate(zip(weights, sizes.tolist(), strict=True), 1):
+            taken = whole_rows(one, n, rows.places) if n else []
+            cells = [own[k % len(own)][taken] for own in map(rows.column, which)]
+            tables.append(framed(cells, self._asked, self._frame, badge))
+        return tables
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
         """Return the columns of a table, and the axes whose sums are one, None for none."""
-        which = self._columns(columns, "columns", once=True)
+        which = self._columns(columns, "columns")
         if isinstance(normalize, bool | np.bool_):
             return which, () if normalize else None
         if normalize in ("index", "columns") and len(which) == 2:
             return which, (int(normalize == "index"),)
         if isinstance(normalize, list | tuple):
-            over = [self._asked.index(column, "normalize") for column in normalize]
+            over = self._columns(normalize, "normalize")
             if over and set(over) <= set(which):
                 return which, tuple(which.index(j) for j in over)
         raise ValueError(
@@ -1091,6 +1107,10 @@ def _floats(given: Any) -> Floats:
         return np.empty(0)
 
 
+NOBODY = (
+    "Check the spelling of categories and the range of thresholds in the condition of `where`: no "
+    "row meets it, as far as the release tells, so there are none to draw."
+)
 _CERTAIN = "The schema allows no other rows."
 _UNSEEN = (
     "If they are right, the sketch shows no such rows, or no others, and `interval` reaches from "

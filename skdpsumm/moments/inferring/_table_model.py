@@ -36,7 +36,15 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel, Marginal
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._rounding import evenly, in_order
-from .._numbers import MOST_TABLE_CELLS, PSEUDO_ROWS, SPIKE, TOLD_SHARE, UNTOLD_SHARE, Group
+from .._numbers import (
+    MOST_TABLE_CELLS,
+    N_QUANTILES,
+    PSEUDO_ROWS,
+    SPIKE,
+    TOLD_SHARE,
+    UNTOLD_SHARE,
+    Group,
+)
 
 
 def _summed(values: Floats) -> Floats:
@@ -773,6 +781,14 @@ class TableModel:
         """Return the graphical model of some of what was counted."""
         return GraphicalModel(self.sizes, zeros=self._zeros).fit(marginals)
 
+    # ---- what is possible
+
+    def allowed(self, codes: Codes) -> Codes:
+        """Return those of rows, by their cells, that are in no cell that the schema rules out."""
+        for group, possible in self._zeros:
+            codes = codes[possible[tuple(codes[:, a] for a in group)]]
+        return codes
+
     # ---- what is likely
 
     def n_cells(self, columns: Sequence[int]) -> int:
@@ -807,7 +823,27 @@ class TableModel:
     def sample(self, n_rows: int, rng: np.random.Generator) -> NDArray:
         """Return synthetic rows, shape (n_rows, d), whose counts are those of `table`."""
         codes = self.model.rounded(n_rows, rng)
-        return stack_columns([c.draw(codes[:, j], rng) for j, c in enumerate(self.cells)])
+        found = {j: column.draw(codes[:, j], rng) for j, column in enumerate(self.cells)}
+        if self.schema.impossible:
+            self._make_possible(found, codes, rng)
+        return stack_columns([*found.values()])
+
+    def _make_possible(
+        self, rows: dict[int, NDArray], codes: Codes, rng: np.random.Generator
+    ) -> None:
+        """Give rows that are ruled out other values of their cells, or those of other rows."""
+        ruled = {j for one in self.schema.impossible for j, _ in one}
+        every = wrong = np.arange(len(codes))
+        for _ in range(N_QUANTILES):  # places in an atom, of which one may be possible
+            wrong = wrong[~self.schema.allows({j: rows[j][wrong] for j in ruled})[0]]
+            if not len(wrong):
+                return
+            for j in ruled:
+                rows[j][wrong] = self.cells[j].draw(codes[wrong, j], rng)
+        right = np.setdiff1d(every, wrong)
+        instead = rng.choice(right if len(right) else every, len(wrong))
+        for values in rows.values():
+            values[wrong] = values[instead]
 
     def some_values(self, j: int, n: int) -> NDArray:
         """Return some values of a column, from all of its cells."""

@@ -30,15 +30,15 @@ is likely moves these quantiles, one table beside the other:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtr
 
 from ..._computing import TINY, Codes, Floats
+from ...sketches._rounding import evenly_filling, lattice
 from .._numbers import (
     FEWEST_IN_CELL,
     N_QUANTILES,
@@ -317,39 +317,6 @@ def clipped(
 
 
 # ---- several columns
-
-
-@cache
-def evenly_filling(n_axes: int) -> Floats:
-    """Return fractional parts whose multiples fill a line, a square or a cube evenly.
-
-    They are powers of 1 / g, where ``g**(n_axes + 1) = g + 1`` (Roberts 2018): the golden ratio,
-    and the R2 and R3 sequences.
-    """
-    g = brentq(lambda g: g ** (n_axes + 1) - g - 1, 1.0, 2.0)
-    return g ** -np.arange(1.0, n_axes + 1)
-
-
-def lattice(m: int, shifts: NDArray) -> NDArray:
-    """Return m places in each cell, evenly along each axis.
-
-    Parameters
-    ----------
-    m : int
-        A power of two.
-    shifts : ndarray of shape (n_axes, n_tables, n_cells)
-        In [0, 1).
-
-    Returns
-    -------
-    ndarray of shape (n_axes, n_tables, n_cells * m)
-    """
-    others = evenly_filling(len(shifts) - 1) if len(shifts) > 1 else ()
-    steps = [1, *(2 * round((m * part - 1) / 2) + 1 for part in others)]
-    even = (np.outer(steps, np.arange(m)) % m / m).astype(shifts.dtype)
-    found = even[:, None, None] + shifts[..., None]
-    found -= found >= 1.0
-    return found.reshape(*shifts.shape[:2], -1)
 
 
 def across(mass: Floats, values: Floats) -> tuple[Floats, Codes, Codes]:

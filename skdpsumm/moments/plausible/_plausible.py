@@ -13,7 +13,7 @@ answers are moved to what is possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations, islice
@@ -26,7 +26,7 @@ from scipy.sparse import csr_array
 from ..._computing import TINY, Codes, Floats, Kept
 from ...sketches._graphical import subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
-from ...sketches._rounding import RAKING_SWEEPS
+from ...sketches._rounding import RAKING_SWEEPS, projected
 from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,
@@ -42,7 +42,7 @@ from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._noise import RedrawnCounts, generator, other_people
 from ._places import InsideCells, Places, at_quantiles
-from ._rows import NamedRows, Rows, possible_rows
+from ._rows import NamedRows, Rows
 
 Meets = Callable[[Rows], NDArray[np.bool_]]
 # The cell of each point in a group, and the counts of these cells in all tables.
@@ -190,7 +190,7 @@ class PlausibleTables:
         grid = np.meshgrid(*map(np.asarray, values), indexing="ij")
         known = {j: one.ravel() for j, one in zip(columns, grid, strict=True)}
         rows = Rows(self.schema, known, np.ones((1, math.prod(sizes))), self.model.some_values)
-        return rows.where(rows.ask(lambda one: possible_rows(one, self.model, columns))[..., 0])
+        return rows.where(self.model.schema.allows(known))
 
 
 class DrawnTables:
@@ -342,7 +342,7 @@ class DrawnTables:
         places = self.places(j)
         weights = self.counts((j,))[:, places.cell] * places.weights
         weights = self._by_chance(weights, places.cell, (j,))
-        return self._made({j: places.values()}, weights)
+        return replace(self._made({j: places.values()}, weights), places=[places.cell])
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -369,14 +369,14 @@ class DrawnTables:
         inside = InsideCells(self.model, places, code, m, self._n_moved, rng, self.counts)
         values |= {columns[k]: found for k, found in inside.values().items()}
         weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)
-        weights *= self._shares_of_rows(self._made(values, weights), columns, m)
-        return self._made(values, self._by_chance(weights, unit, columns))
+        weights *= self._shares_of_rows(values, m)
+        return replace(self._made(values, self._by_chance(weights, unit, columns)), places=[unit])
 
-    def _shares_of_rows(self, rows: Rows, columns: Group, m: int) -> Floats:
+    def _shares_of_rows(self, values: Mapping[int, NDArray], m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
-        if not self.model.schema.impossible:
-            return np.full((1, 1), 1 / m)
-        found = rows.ask(lambda one: possible_rows(one, self.model, columns))
+        found = self.model.schema.allows(values).astype(np.float64)
+        if found.size == 1:
+            return found / m
         possible = found.reshape(len(found), -1, m)
         possible /= np.maximum(possible.sum(axis=2, keepdims=True), 1.0)
         return possible.reshape(len(found), -1)
@@ -396,8 +396,8 @@ class DrawnTables:
     def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
         """Return points of which many meet a condition that hardly one of the pool meets.
 
-        More are drawn from the model, and from anywhere, as one row of the table may be anywhere:
-        so what noise says of a cell that the model has empty is heard.
+        More are drawn from the model, and from anywhere that the schema allows, as one row of the
+        table may be anywhere: so what noise says of a cell that the model has empty is heard.
         """
         codes, base = self._engine.points
         rng, n = self._stream("about", columns), len(codes)
@@ -407,6 +407,7 @@ class DrawnTables:
         anywhere = np.zeros((ROWS_OF_MODEL, codes.shape[1]), np.int64)
         for j in columns:
             anywhere[:, j] = rng.integers(self.model.sizes[j], size=ROWS_OF_MODEL)
+        anywhere = self.model.allowed(anywhere)
         found = anywhere[meets(self._valued(columns, anywhere, rng))]
         others = found[:n]
         one_row = len(found) / ROWS_OF_MODEL / max(len(others), 1)
@@ -448,13 +449,18 @@ class DrawnTables:
                 # One table after the other, so that all stays in the processor's cache.
                 found = [at_quantiles(q[None], cell, rng.random((1, n))) for q in places.quantiles]
                 values[j] = np.concatenate(found)
+        possible = self.model.schema.allows(values)
+        base, weights = base * possible[0], weights * possible
         groups += [p for p in combinations(columns, 2) if p not in groups]
         cells = self.cells_of_points(codes, groups)
-        raked = partial(self._raked, weights, base, cells)
+        margins = self.cells_of_points(codes, [(j,) for j in columns])
+        # Counts of single columns have less noise than others, and are met last.
+        raked = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
         if self.n_tables:
             followed = self.followed(weights[1:], base, cells)
             weights = np.concatenate([weights[:1], followed])
-        return replace(self._made(values, weights), raked=raked)
+        kept = [place for place, _ in (*margins, *cells)]
+        return replace(self._made(values, weights), raked=raked, places=kept).where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
@@ -470,10 +476,7 @@ class DrawnTables:
             more = codes[rng.integers(n, size=len(cells))]
             more[:, g] = cells
             codes = np.concatenate([codes, more])
-        more = codes[n:]
-        for group, possible in self.model.model.zeros:
-            more = more[possible[tuple(more[:, a] for a in group)]]
-        return more
+        return self.model.allowed(codes[n:])
 
     def cells_of_points(self, codes: NDArray, groups: Sequence[Group]) -> list[CellsOfPoints]:
         """Return in which cell of each group points are, and that group's counts in all tables."""
@@ -565,22 +568,3 @@ class DrawnTables:
             whole = np.maximum(np.add.reduceat(there, starts), TINY)
             own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
         return weights
-
-
-def projected(counts: Floats, possible: NDArray[np.bool_]) -> Floats:
-    """Return the nearest counts that are not negative and sum to the same, shape (n_tables, n).
-
-    They are 0 where rows are not possible [1]_.
-
-    References
-    ----------
-    .. [1] Duchi, Shalev-Shwartz, Singer and Chandra (2008), "Efficient projections onto the l1-ball
-       for learning in high dimensions", figure 1.
-    """
-    found, own = np.zeros_like(counts), counts[:, possible]
-    whole = np.maximum(own.sum(axis=1, keepdims=True), TINY)
-    ordered = -np.sort(-own, axis=1)
-    excess = (np.cumsum(ordered, axis=1) - whole) / np.arange(1, own.shape[1] + 1)
-    last = np.sum(ordered > excess, axis=1, keepdims=True) - 1
-    found[:, possible] = np.maximum(own - np.take_along_axis(excess, last, axis=1), 0.0)
-    return found

@@ -25,7 +25,8 @@ from ..._computing import TINY, Codes, Floats
 from ...schema._columns import Categorical, Date, read_cells
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
-from .._numbers import ROUNDING
+from ...sketches._rounding import RAKING_SWEEPS, calibrated, raked_as, sums_of
+from .._numbers import N_TABLES, ROUNDING
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
 
@@ -288,24 +289,6 @@ def values_at(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray[
     return found.reshape(len(rows), -1)
 
 
-def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) -> Floats:
-    """Return 1 for rows that the schema allows: those in no combination that it rules out."""
-    possible = np.ones(len(rows), bool)
-    for combination in model.schema.impossible:
-        if {j for j, _ in combination} <= set(columns):
-            held = [_holds(model, rows, *one) for one in combination]
-            possible &= ~np.all(held, axis=0)
-    return possible.astype(np.float64)
-
-
-def _holds(model: TableModel, rows: NamedRows, j: int, taken: Any) -> NDArray[np.bool_]:
-    """Return where a column has what a combination takes of it."""
-    values = rows.make(j).view(AskedColumn)
-    if model.cells[j].edges is not None:
-        return values.between(*taken)
-    return values.isin(model.schema.decode(j, np.asarray(taken)).tolist())
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of a few columns in the model and in each plausible table.
@@ -325,6 +308,8 @@ class Rows:
     raked : callable, default=None
         Takes some tables, and returns weights of their rows that are not negative and have the
         tables' counts. None, where rows fill cells: their signed weights are clipped.
+    places : sequence of ndarray of int, shape (n,), default=()
+        The cell of each row in tables of counts that whole rows are to keep.
     codes : ndarray of int, shape (1 or 1 + B, n), default=0
         The group of each row, -1 for rows of none. By default all are in one group.
     n_groups : int, default=1
@@ -336,6 +321,7 @@ class Rows:
     others: Callable[[int, int], NDArray]
     n_rows: float | None = None
     raked: Callable[[slice], Floats] | None = None
+    places: Sequence[Codes] = ()
     codes: Codes = field(default_factory=lambda: np.zeros((1, 1), np.int64))
     n_groups: int = 1
 
@@ -601,7 +587,11 @@ def positive_weights(
     points are raked to the table's counts, and other rows clipped; then weights are tilted, ``w
     exp(lambda g)``, until the number of rows, of each category and of missing values, and the
     means, variances and covariances of numbers, are what the signed table has (calibration [1]_).
-    Where none are found that have all of these, they have all but the variances and covariances.
+
+    Points keep the counts of single columns, to which they are raked again, and have these sums to
+    a tenth of their standard deviation: exact sums, which may be those of no table, would move the
+    body of a long tail. The mean over all tables is known no better. Other rows have the sums, or
+    where none are found that have all of these, all but the variances and covariances.
 
     Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
     rows lie where the model has them: then all sums are moved by what the mean over all tables is
@@ -611,63 +601,33 @@ def positive_weights(
     ----------
     .. [1] Deville and Särndal (1992), "Calibration estimators in survey sampling".
     """
-    own, shift = np.maximum(rows.weights[0], 0.0), np.zeros(1)
-    if of_noise is not None:
-        means = [
-            np.concatenate([_sums(f, one.weights[b]) for b, f, _ in kept_functions(one, columns)])
-            for one in (of_noise, rows)
-        ]
-        shift = means[0].mean(axis=0) - means[1].mean(axis=0)
+    own, sums = np.maximum(rows.weights[0], 0.0), _kept_sums(rows, columns)
+    shift = 0.0 if of_noise is None else (_kept_sums(of_noise, columns) - sums).mean(axis=0)
     yield own
     for block, functions, n_first in kept_functions(rows, columns):
         signed = rows.weights[block]
         # No function is negative, nor is its sum.
-        goal = np.maximum(_sums(functions, signed) + shift, ROUNDING * functions @ own)
-        start = np.maximum(signed if rows.raked is None else rows.raked(block), ROUNDING * own)
-        found = calibrated(start, goal, functions)
-        off = np.max(np.abs(goal - _sums(functions, found)), axis=1)
-        found = np.where((off > ROUNDING**0.5 * goal[:, 0])[:, None], start, found)
-        yield from calibrated(found, goal[:, :n_first], functions[:, :n_first])
+        goal = np.maximum(sums_of(functions, signed) + shift, ROUNDING * functions @ own)
+        # A row that is not in a table, as it does not meet a condition there, weighs 0.
+        least = np.where(signed == 0, 0.0, ROUNDING * own)
+        start = np.maximum(signed if rows.raked is None else rows.raked(block), least)
+        if rows.raked is None:
+            found = calibrated(start, goal, functions)
+            off = np.max(np.abs(goal - sums_of(functions, found)), axis=1)
+            found = np.where((off > ROUNDING**0.5 * goal[:, 0])[:, None], start, found)
+            found = calibrated(found, goal[:, :n_first], functions[:, :n_first])
+        else:
+            found = start
+            for _ in range(RAKING_SWEEPS):
+                found = raked_as(start, found, rows.places[: len(columns)])
+                found = calibrated(found, goal, functions, np.var(sums, axis=0) / N_TABLES)
+        yield from found
 
 
-def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
-    """Return weights of some tables that are not negative and have some sums.
-
-    It takes twenty steps of Newton's at most, in which no weight grows more than to exp(4) times
-    what it was. Where they do not arrive, the sums may be those of no weights.
-
-    Parameters
-    ----------
-    start : ndarray of shape (n_tables, n)
-        Weights that are tilted.
-    goal : ndarray of shape (n_tables, k)
-        The sums.
-    functions : ndarray of shape (n_tables or 1, k, n)
-        What is summed; ones first.
-    """
-    tilt, weights = np.zeros_like(start), start.copy()
-    largest = ROUNDING * np.maximum(goal[:, 0], TINY)
-    for _ in range(20):
-        off = goal - _sums(functions, weights)
-        todo = np.flatnonzero(np.max(np.abs(off), axis=1) >= largest)
-        if not len(todo):
-            break
-        some = functions[todo] if len(todo) < len(functions) else functions
-        curve = (some * weights[todo, None]) @ some.swapaxes(1, 2)
-        values, vectors = np.linalg.eigh(curve)
-        kept = values > 1e-10 * values[:, -1:]
-        along = np.where(kept, _sums(vectors.swapaxes(1, 2), off[todo]), 0.0)
-        step = _sums(vectors, along / np.where(kept, values, 1.0))
-        moved = (step[:, None] @ some)[:, 0]
-        length = np.maximum(moved.max(axis=1, keepdims=True), TINY)
-        tilt[todo] += moved * np.minimum(1.0, 4.0 / length)
-        weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
-    return weights
-
-
-def _sums(functions: Floats, weights: Floats) -> Floats:
-    """Return the sums of functions in each table, shape (n_tables, k)."""
-    return (functions @ weights[:, :, None])[..., 0]
+def _kept_sums(rows: Rows, columns: Sequence[int]) -> Floats:
+    """Return the sums of all functions that are kept, in each plausible table."""
+    every = kept_functions(rows, columns)
+    return np.concatenate([sums_of(f, rows.weights[b]) for b, f, _ in every])
 
 
 def kept_functions(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[slice, Floats, int]]:
@@ -716,19 +676,3 @@ def encoded(column: Any, cells: NDArray) -> list[Floats]:
     gone, (low, high) = np.isnan(values), column.bounds
     scaled = np.where(gone, 0.0, (values - low) / (high - low))
     return [scaled, gone.astype(np.float64)][: 1 + column.missing]
-
-
-def rounded_rows(cells: Sequence[NDArray], weights: Floats, n_rows: int) -> list[NDArray]:
-    """Return the columns of so many whole rows of weighted ones, rounded and not drawn.
-
-    Rows are sorted, so that what one of them is rounded up by, the next is rounded down.
-    """
-    keys = [
-        np.unique(one.astype(str) if one.dtype == object else one, return_inverse=True)[1]
-        for one in cells
-    ]
-    order = np.lexsort(keys[::-1])
-    ends = np.cumsum(weights[order])
-    at = np.searchsorted(ends, (np.arange(n_rows) + 0.5) / n_rows * ends[-1])
-    chosen = order[np.minimum(at, len(order) - 1)]
-    return [one[chosen] for one in cells]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._computing import Floats
+from ..._computing import Codes, Floats
 from ...schema._columns import N_EVEN
 from ...schema._schema import TableSchema
 from ...sketches._rounding import evenly, in_order
@@ -91,7 +91,15 @@ class PlausiblePoints:
         place = self._moved if PLACES in PRIORS[covers] else self._column
         known = {j: place(j) for j in columns}
         whole = None if self._regression.center else self.n_rows
-        return Rows(self.schema, known, self._kept[covers], lambda j, n: self._column(j)[:n], whole)
+        places = [self._places(j) for j in columns]
+        weights, some = self._kept[covers], lambda j, n: self._column(j)[:n]
+        return Rows(self.schema, known, weights, some, whole, places=places)
+
+    def _places(self, j: int) -> Codes:
+        """Return the place of each point in a column: one of even parts of its values."""
+        read = self.schema.columns[j].read(self._column(j))
+        ranks = np.unique(read, return_inverse=True)[1]
+        return ranks * N_EVEN // (ranks.max() + 1)
 
     def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
         """Return no covariances: points tell of all columns together."""
