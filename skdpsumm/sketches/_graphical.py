@@ -263,7 +263,7 @@ def _axes_outside(group: Group, part: Group) -> tuple[int, ...]:
 def centred(table: Floats, axes: Iterable[int] | None = None) -> Floats:
     """Return what is left of a table when all that fewer of these axes tell is taken out."""
     for k in range(table.ndim) if axes is None else axes:
-        table = table - table.mean(axis=k, keepdims=True)
+        table = table - np.expand_dims(sum_out(table, (k,)) / table.shape[k], k)
     return table
 
 

@@ -138,7 +138,7 @@ class Interactions:
         if len(new_of) > 1:  # the model learns: what the last round found is true of it now
             last = max(new_of)
             known = [m for m in self._model.marginals if m.phase < last]
-            # As of a group that is left out, five sweeps tell surprises to a hundredth.
+            # Five sweeps tell surprises to a hundredth, as of a group that is left out.
             before = self._model.fitted(known, sweeps=5)
             found = [self._surprise(m, before.marginal(m.columns)) for m in new_of[last]]
             return np.array(found), True

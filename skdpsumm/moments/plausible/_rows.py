@@ -22,6 +22,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
 from ..._computing import TINY, Codes, Floats
+from ..._linear_systems import Design, of_tables
 from ...schema._columns import Categorical, Date, read_cells
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
@@ -325,6 +326,8 @@ class Rows:
     raked : callable, default=None
         Takes some tables, and returns weights of their rows that are not negative and have the
         tables' counts. None, where rows fill cells: their signed weights are clipped.
+    atoms : mapping of int to ndarray of int, shape (n,), default={}
+        Codes of columns of categories, where they are known.
     codes : ndarray of int, shape (1 or 1 + B, n), default=0
         The group of each row, -1 for rows of none. By default all are in one group.
     n_groups : int, default=1
@@ -336,6 +339,7 @@ class Rows:
     others: Callable[[int, int], NDArray]
     n_rows: float | None = None
     raked: Callable[[slice], Floats] | None = None
+    atoms: Mapping[int, Codes] = field(default_factory=dict)
     codes: Codes = field(default_factory=lambda: np.zeros((1, 1), np.int64))
     n_groups: int = 1
 
@@ -398,7 +402,7 @@ class Rows:
         codes = np.zeros((1, self.n), np.int64)
         for axis in axes:
             values = self.column(axis.column)
-            own = axis.codes(values.ravel()).reshape(values.shape)
+            own = axis.codes(values.ravel(), self.atoms.get(axis.column)).reshape(values.shape)
             codes = np.where((codes < 0) | (own < 0), -1, codes * len(axis) + own)
         return replace(self, codes=codes, n_groups=math.prod(map(len, axes)))
 
@@ -481,10 +485,14 @@ class Axis:
         """Name of the column."""
         return self.schema.name(self.column)
 
-    def codes(self, values: NDArray) -> Codes:
-        """Return the place of each value on the axis, -1 where it has none."""
+    def codes(self, values: NDArray, read: Codes | None = None) -> Codes:
+        """Return the place of each value on the axis, -1 where it has none.
+
+        Codes of categories may be known.
+        """
         if self.edges is None:
-            codes = read_cells(self.schema.columns[self.column], values, self.name)
+            column = self.schema.columns[self.column]
+            codes = read_cells(column, values, self.name) if read is None else read
         else:
             numbers = values.astype(np.float64)
             codes = np.searchsorted(self.edges, numbers, side="right") - 1  # NaN is beyond the last
@@ -607,30 +615,39 @@ def positive_weights(
     rows lie where the model has them: then all sums are moved by what the mean over all tables is
     off from theirs, so that tables have on average the moments that the release tells.
 
+    Of more numbers than k^2 / 2 = sqrt(n), n rows, products are left out: so many sums are well
+    told by a tilt [2]_.
+
     References
     ----------
     .. [1] Deville and Särndal (1992), "Calibration estimators in survey sampling".
+    .. [2] Portnoy (1988), "Asymptotic behavior of likelihood methods for exponential families when
+       the number of parameters tends to infinity": p^2 / n is to be small.
     """
     own, shift = np.maximum(rows.weights[0], 0.0), np.zeros(1)
+    numbers = [j for j in columns if not isinstance(rows.schema.columns[j], Categorical)]
+    few = len(numbers) ** 4 <= 4 * rows.n
     if of_noise is not None:
         means = [
-            np.concatenate([_sums(f, one.weights[b]) for b, f, _ in kept_functions(one, columns)])
+            np.concatenate([f.sums(one.weights[b]) for b, f in designs(one, columns, few)])
             for one in (of_noise, rows)
         ]
         shift = means[0].mean(axis=0) - means[1].mean(axis=0)
     yield own
-    for block, functions, n_first in kept_functions(rows, columns):
+    for block, functions in designs(rows, columns, few):
         signed = rows.weights[block]
         # No function is negative, nor is its sum.
-        goal = np.maximum(_sums(functions, signed) + shift, ROUNDING * functions @ own)
-        start = np.maximum(signed if rows.raked is None else rows.raked(block), ROUNDING * own)
+        least = np.broadcast_to(ROUNDING * own, signed.shape)
+        goal = np.maximum(functions.sums(signed) + shift, functions.sums(least))
+        start = np.maximum(signed if rows.raked is None else rows.raked(block), least)
         found = calibrated(start, goal, functions)
-        off = np.max(np.abs(goal - _sums(functions, found)), axis=1)
+        off = np.max(np.abs(goal - functions.sums(found)), axis=1)
         found = np.where((off > ROUNDING**0.5 * goal[:, 0])[:, None], start, found)
-        yield from calibrated(found, goal[:, :n_first], functions[:, :n_first])
+        goal[:, functions.size - functions.n_products :] = 0.0
+        yield from calibrated(found, goal, functions.without_products())
 
 
-def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
+def calibrated(start: Floats, goal: Floats, functions: Design) -> Floats:
     """Return weights of some tables that are not negative and have some sums.
 
     It takes twenty steps of Newton's at most, in which no weight grows more than to exp(4) times
@@ -642,80 +659,70 @@ def calibrated(start: Floats, goal: Floats, functions: Floats) -> Floats:
         Weights that are tilted.
     goal : ndarray of shape (n_tables, k)
         The sums.
-    functions : ndarray of shape (n_tables or 1, k, n)
-        What is summed; ones first.
+    functions : Design
+        What is summed.
     """
     tilt, weights = np.zeros_like(start), start.copy()
     largest = ROUNDING * np.maximum(goal[:, 0], TINY)
     for _ in range(20):
-        off = goal - _sums(functions, weights)
+        off = goal - functions.sums(weights)
         todo = np.flatnonzero(np.max(np.abs(off), axis=1) >= largest)
         if not len(todo):
             break
-        some = functions[todo] if len(todo) < len(functions) else functions
-        curve = (some * weights[todo, None]) @ some.swapaxes(1, 2)
-        values, vectors = np.linalg.eigh(curve)
+        some = functions.part(todo)
+        values, vectors = np.linalg.eigh(some.squares(weights[todo]))
         kept = values > 1e-10 * values[:, -1:]
-        along = np.where(kept, _sums(vectors.swapaxes(1, 2), off[todo]), 0.0)
-        step = _sums(vectors, along / np.where(kept, values, 1.0))
-        moved = (step[:, None] @ some)[:, 0]
+        along = np.where(kept, (off[todo, None] @ vectors)[:, 0], 0.0) / np.where(kept, values, 1.0)
+        moved = some.at((vectors @ along[..., None])[..., 0])
         length = np.maximum(moved.max(axis=1, keepdims=True), TINY)
         tilt[todo] += moved * np.minimum(1.0, 4.0 / length)
         weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
     return weights
 
 
-def _sums(functions: Floats, weights: Floats) -> Floats:
-    """Return the sums of functions in each table, shape (n_tables, k)."""
-    return (functions @ weights[:, :, None])[..., 0]
+def designs(
+    rows: Rows, columns: Sequence[int], products: bool = False, kept: Any = slice(None)
+) -> Iterator[tuple[slice, Design]]:
+    """Yield some tables, and their columns as numbers: 1, those in their ranges, and indicators.
 
+    Indicators are of all but one category, and of missing numbers, which count as the lowest. So
+    few tables are yielded at once that they stay in the processor's cache: first come plausible
+    tables, or the model where there are none.
 
-def kept_functions(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[slice, Floats, int]]:
-    """Yield some plausible tables, the functions whose sums they keep, and how many come first.
-
-    These are ones, indicators of categories and of missing values, and numbers in their ranges; and
-    then products of numbers. Of more numbers than k^2 / 2 = sqrt(n), n rows, products are left out:
-    so many sums are well told by a tilt [1]_. Functions have shape (n_tables or 1, k, n), and are
-    those of so few tables that all stays in the processor's cache.
-
-    References
+    Parameters
     ----------
-    .. [1] Portnoy (1988), "Asymptotic behavior of likelihood methods for exponential families when
-       the number of parameters tends to infinity": p^2 / n is to be small.
+    rows : Rows
+    columns : sequence of int
+    products : bool, default=False
+        Whether there are products of two numbers, too.
+    kept : slice, or ndarray of bool of shape (n,), default=slice(None)
+        The rows that count.
     """
-    known = [(rows.schema.columns[j], rows.column(j)) for j in columns]
-    # Columns that are alike in all tables are encoded once.
-    shared = [encoded(column, own[0]) if len(own) == 1 else None for column, own in known]
-    numbers = [k for k, (column, _) in enumerate(known) if not isinstance(column, Categorical)]
-    few = len(numbers) ** 4 <= 4 * rows.n
-    pairs = list(combinations_with_replacement(numbers, 2)) if few else []
-    n_first = 1 + sum(len(encoded(column, own[0, :1])) for column, own in known)
-    step = max(2**18 // (rows.n * (n_first + len(pairs))), 1)
-    is_alike = all(len(own) == 1 for _, own in known)
-    for start in range(1, len(rows.weights), step):
-        block = slice(start, start + step)
-        if start == 1 or not is_alike:
-            parts = [
-                encoded(column, own[block]) if one is None else one
-                for one, (column, own) in zip(shared, known, strict=True)
-            ]
-            found = [np.ones(rows.n), *(one for part in parts for one in part)]
-            found += [parts[a][0] * parts[b][0] for a, b in pairs]
-            functions = np.stack(np.broadcast_arrays(*map(np.atleast_2d, found)), axis=1)
-        yield block, functions, n_first
-
-
-def encoded(column: Any, cells: NDArray) -> list[Floats]:
-    """Return a column as numbers: those in their range, or indicators of all but one category.
-
-    A missing number counts as the lowest one: an indicator beside it tells the rest.
-    """
-    values = column.read(cells)
-    if isinstance(column, Categorical):
-        return list(np.moveaxis(np.eye(column.n_codes)[values], -1, 0)[1:])
-    gone, (low, high) = np.isnan(values), column.bounds
-    scaled = np.where(gone, 0.0, (values - low) / (high - low))
-    return [scaled, gone.astype(np.float64)][: 1 + column.missing]
+    size, held, numbers = 1, [], dict[int, Any]()
+    for j in columns:
+        column, own = rows.schema.columns[j], rows.column(j)[:, kept]
+        if isinstance(column, Categorical):
+            codes, n = column.read(own[0]), column.n_codes - 1
+        else:
+            numbers[size], size = (own, *column.bounds), size + 1
+            codes, n = np.isnan(own[0]), int(column.missing)
+        if n:
+            held.append(np.where(codes > 0, size - 1 + codes, -1))
+        size += n
+    pairs = list(combinations_with_replacement(numbers, 2)) if products else []
+    places, held = [*numbers, *range(size, size + len(pairs))], [np.zeros_like(own[0], int), *held]
+    whole = Design(np.array(held), places, size + len(pairs), len(pairs))
+    step = max(2**20 // max(own.shape[1] * (1 + len(places)), whole.size**2), 1)
+    n_tables = len(rows.weights)
+    for some in (slice(k, k + step) for k in range(min(1, n_tables - 1), n_tables, step)):
+        scaled = {
+            place: np.nan_to_num((of_tables(own, some) - low) / (high - low))
+            for place, (own, low, high) in numbers.items()
+        }
+        yield (
+            some,
+            whole.with_numbers([*scaled.values(), *(scaled[a] * scaled[b] for a, b in pairs)]),
+        )
 
 
 def rounded_rows(cells: Sequence[NDArray], weights: Floats, n_rows: int) -> list[NDArray]:
