@@ -1,15 +1,18 @@
-"""Products whose rounding errors are bounded, and linear systems that are solved in any case."""
+"""Products with bounded errors, those of indicators, and linear systems solved in any case."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve
+from scipy.sparse import csr_array
 
-from ._computing import UNIT, Floats, advance
+from ._computing import UNIT, Codes, Floats, advance
 
 _MOST_CG_PRODUCTS = 1000
 _ROWS_OF_GRAM_BLOCK = 2048
@@ -192,3 +195,90 @@ def solve_curved(gram: Floats, roots: Floats, right: Floats, regularization: flo
     system *= gram if rank == 1 else np.repeat(np.repeat(gram, rank, axis=0), rank, axis=1)
     system[np.diag_indices(len(system))] += regularization
     return positive_solver(system)(right.ravel()).reshape(right.shape)
+
+
+# ---- sums over the rows of many tables
+
+
+class Design:
+    """What is known of each row in some tables: indicators, alike in all of them, and numbers.
+
+    Few of the indicators hold for a row: a sum over rows takes as many terms of each, where a
+    product of dense matrices takes all of them.
+
+    Parameters
+    ----------
+    held : ndarray of int, shape (m, n)
+        The places of the indicators that hold for each row, -1 for none.
+    places : sequence of int
+        Those of the numbers; products of these come last.
+    size : int
+        How many indicators and numbers there are.
+    n_products : int, default=0
+    """
+
+    def __init__(self, held: Codes, places: Sequence[int], size: int, n_products: int = 0):
+        self.size, self.n_products, self.n_rows = size, n_products, held.shape[1]
+        self._held, self._places = held % (size + 1), list(places)  # none has the last place
+        self._indicators = _sparse(self._held, size + 1)
+        self._numbers = np.empty((1, 0, self.n_rows))
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers a row has."""
+        return len(self._places)
+
+    def with_numbers(self, numbers: Sequence[Floats]) -> Design:
+        """Return the same with each number of the rows, (n_tables or 1, n)."""
+        found = copy.copy(self)
+        if numbers:
+            found._numbers = np.stack(np.broadcast_arrays(*numbers), axis=1)
+        return found
+
+    def part(self, tables: NDArray) -> Design:
+        """Return the same of some of the tables."""
+        found = copy.copy(self)
+        found._numbers = of_tables(self._numbers, tables)
+        return found
+
+    def without_products(self) -> Design:
+        """Return the same with zeros in place of products."""
+        found, n = copy.copy(self), self.n_numbers - self.n_products
+        found._numbers, found._places = self._numbers[:, :n], self._places[:n]
+        return found
+
+    def at(self, slopes: Floats) -> Floats:
+        """Return sums over all columns times slopes, (n_tables, size): of shape (n_tables, n)."""
+        found = (self._indicators @ np.pad(slopes, ((0, 0), (0, 1))).T).T
+        return found + (slopes[:, None, self._places] @ self._numbers)[:, 0]
+
+    def sums(self, weights: Floats) -> Floats:
+        """Return sums over rows that have weights, (n_tables, n), of shape (n_tables, size)."""
+        found = (self._indicators.T @ weights.T).T[:, :-1]
+        found[:, self._places] = (self._numbers @ weights[..., None])[..., 0]
+        return found
+
+    def squares(self, weights: Floats) -> Floats:
+        """Return such sums of products of two columns, of shape (n_tables, size, size)."""
+        width, n_tables, at = self.size + 1, len(weights), self._places
+        pairs = np.zeros((width**2, n_tables))
+        for own in self._held:
+            pairs += _sparse(own * width + self._held, width**2).T @ weights.T
+        found = pairs.T.reshape(n_tables, width, width)
+        weighted = self._numbers * weights[:, None]
+        beside = (self._indicators.T @ weighted.reshape(-1, self.n_rows).T).T
+        found[:, at] = beside.reshape(n_tables, -1, width)
+        found[:, :, at] = found[:, at].swapaxes(1, 2)
+        found[:, np.array(at, int)[:, None], at] = weighted @ self._numbers.swapaxes(1, 2)
+        return found[:, :-1, :-1]
+
+
+def _sparse(places: Codes, width: int) -> csr_array:
+    """Return a matrix with a 1 at some places of each row."""
+    m, n = places.shape
+    return csr_array((np.ones(m * n), places.T.ravel(), np.arange(n + 1) * m), (n, width))
+
+
+def of_tables(own: NDArray, some: slice | NDArray) -> NDArray:
+    """Return what some tables have, or what is alike in all of them."""
+    return own if len(own) == 1 else own[some]

@@ -37,6 +37,7 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_array
 
 from .._computing import TINY, UNIT, Codes, Floats
+from .._linear_systems import Design
 
 Group = tuple[int, ...]
 
@@ -87,7 +88,7 @@ class Rounding:
         probabilities, wanted = conditional.reshape(-1, self._sizes[a]), self._wanted(a)
         start, most = self._rng.random(), max(_PROBABILITIES_AT_ONCE // self._sizes[a], 1)
         for part in _parts(order, most, halved=bool(wanted)):
-            likely = probabilities[place[part]]
+            likely = np.take(probabilities, place[part], axis=0)
             for table in wanted:
                 table.look_at(part)
             # What a large part misses, those after it set right.
@@ -153,10 +154,11 @@ class _Wanted:
         self._n_left -= n_here
 
     def rake(self, likely: Floats) -> None:
-        """Multiply their probabilities so that counts fit, and make them sum to one."""
+        """Multiply their probabilities, in any unit of each row, so that counts fit."""
+        self._of_places.data[:] = 1 / np.maximum(likely @ np.ones(likely.shape[1]), TINY)
         step = self._share / np.maximum(self._of_places @ likely, TINY)
-        likely *= np.clip(step, 1 / _MOST_STEP, _MOST_STEP)[self.places]
-        likely /= np.maximum(likely @ np.ones(likely.shape[1]), TINY)[:, None]
+        step = np.clip(step, 1 / _MOST_STEP, _MOST_STEP)
+        likely *= np.take(step, self.places, axis=0)  # which is faster than brackets
 
     def take(self, values: Codes) -> None:
         """Count what was drawn in these rows."""
@@ -213,7 +215,7 @@ def raked_as(others: Floats, weights: Floats, places: Sequence[Codes]) -> Floats
 
 
 def calibrated(
-    start: Floats, goal: Floats, functions: Floats, cost: Floats | float = 0.0
+    start: Floats, goal: Floats, functions: Design, cost: Floats | float = 0.0
 ) -> Floats:
     """Return weights of some tables that are not negative and have some sums.
 
@@ -226,7 +228,7 @@ def calibrated(
         Weights that are tilted.
     goal : ndarray of shape (n_tables, k)
         The sums.
-    functions : ndarray of shape (n_tables or 1, k, n)
+    functions : Design
         What is summed; ones first.
     cost : ndarray of shape (k,), default=0.0
         What a tilt costs: it misses the sum by itself times this. 0 is for exact sums.
@@ -234,28 +236,22 @@ def calibrated(
     tilt, weights, tilts = np.zeros_like(start), start.copy(), np.zeros_like(goal)
     largest = math.sqrt(UNIT) * np.maximum(goal[:, 0], TINY)  # half of the digits
     for _ in range(20):
-        off = goal - sums_of(functions, weights) - cost * tilts
+        off = goal - functions.sums(weights) - cost * tilts
         todo = np.flatnonzero(np.max(np.abs(off), axis=1) >= largest)
         if not len(todo):
             break
-        some = functions[todo] if len(todo) < len(functions) else functions
-        curve = (some * weights[todo, None]) @ some.swapaxes(1, 2)
-        curve += cost * np.eye(goal.shape[1])
+        some = functions.part(todo)
+        curve = some.squares(weights[todo]) + cost * np.eye(goal.shape[1])
         values, vectors = np.linalg.eigh(curve)
         kept = values > 1e-10 * values[:, -1:]
-        along = np.where(kept, sums_of(vectors.swapaxes(1, 2), off[todo]), 0.0)
-        step = sums_of(vectors, along / np.where(kept, values, 1.0))
-        moved = (step[:, None] @ some)[:, 0]
+        along = np.where(kept, (off[todo, None] @ vectors)[:, 0], 0.0) / np.where(kept, values, 1.0)
+        step = (vectors @ along[..., None])[..., 0]
+        moved = some.at(step)
         part = np.minimum(1.0, 4.0 / np.maximum(moved.max(axis=1, keepdims=True), TINY))
         tilt[todo] += moved * part
         tilts[todo] += step * part
         weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
     return weights
-
-
-def sums_of(functions: Floats, weights: Floats) -> Floats:
-    """Return the sums of functions in each table, shape (n_tables, k)."""
-    return (functions @ weights[:, :, None])[..., 0]
 
 
 def projected(counts: Floats, possible: NDArray[np.bool_]) -> Floats:

@@ -777,9 +777,9 @@ class TableModel:
         self._zeros = schema.possible_cells([column.contents() for column in self.cells])
         self.model = self.fitted(self.marginals)
 
-    def fitted(self, marginals: Sequence[Marginal]) -> GraphicalModel:
+    def fitted(self, marginals: Sequence[Marginal], sweeps: int = 40) -> GraphicalModel:
         """Return the graphical model of some of what was counted."""
-        return GraphicalModel(self.sizes, zeros=self._zeros).fit(marginals)
+        return GraphicalModel(self.sizes, zeros=self._zeros).fit(marginals, sweeps=sweeps)
 
     # ---- what is possible
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,11 @@ from sklearn.base import is_classifier
 
 from ..._computing import TINY, UNIT, Floats, warn_caller
 from ..._html import some_of
+from ..._linear_systems import Design, of_tables
 from ...schema._columns import Categorical
 from .._numbers import LEAST_CURVATURE, ROUNDING, ROWS_OF_MODEL
 from ..asking._estimate import AnswerWarning, Estimate, near_the_middle, warn_of_the_drowned
-from ..plausible._rows import encoded
+from ..plausible._rows import designs
 
 
 class Regression:
@@ -60,12 +62,10 @@ class Regression:
         self._indicators = np.array([not bound for _, bound in terms], bool)
         self._low, high = np.array([bound or (0.0, 1.0) for _, bound in terms]).reshape(-1, 2).T
         self._width = high - self._low
-        rows, observed, weights = next(self._tables("model"))
-        kept = weights > ROUNDING * weights.mean()  # other rows teach nothing
-        self._rows, self._observed, self._weights = rows[kept], observed[kept], weights[kept]
         self._is_of_classes = is_classifier(model)
+        self._rows, self._observed, self._weights = next(self._tables("model"))
         # Intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k).
-        self._start = np.zeros((self._observed.shape[1], self._rows.shape[1]))
+        self._start = np.zeros((len(self._observed), len(self._names)))
         self._root = self._fit()
 
     def _terms(self, j: int, own: Any) -> list[tuple[str, tuple[float, float] | None]]:
@@ -86,8 +86,7 @@ class Regression:
 
         @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
-            steps = [np.zeros_like(self._start), *self._steps(covers)]
-            scaled = self._start + np.array(steps)
+            scaled = self._start + np.concatenate([self._start[None] * 0, *self._steps(covers)])
             slopes = scaled[..., 1:] / self._width  # in the units of the columns
             start = scaled[..., :1] - (slopes @ self._low)[..., None]
             found = np.concatenate([start, slopes], axis=-1)
@@ -104,9 +103,9 @@ class Regression:
         """
         rows, observed, weights = self._rows, self._observed, self._weights
         each = np.ones_like(observed) if self._is_of_classes else observed**2
-        scale, gained = max(float((weights @ each).sum()), TINY), np.inf
+        scale, gained = max(float(np.sum(weights * each)), TINY), np.inf
         while gained > ROUNDING * scale:
-            score, curvature = self._newton(rows, observed, weights)
+            (score,), (curvature,) = self._newton(rows, observed, weights)
             root = _inverse_root(curvature, len(self._start))
             step = root @ (root.T @ score)
             gained, step = float(score @ step), step.reshape(self._start.shape)
@@ -118,48 +117,41 @@ class Regression:
         """Return how much of a step of Newton's to take: all of it, where the loss falls enough."""
         # Scores of all classes; of two, the first has a score of 0.
         now, moves, truths = (
-            np.pad(one, ((0, 0), (int(len(step) == 1), 0)))
-            for one in (self._rows @ self._start.T, self._rows @ step.T, self._observed)
+            np.pad(one, ((int(len(step) == 1), 0), (0, 0)))
+            for one in (self._rows.at(self._start), self._rows.at(step), self._observed[:, 0])
         )
-        reach = max(float(np.ptp(moves, axis=1).max()), TINY)
+        reach = max(float(np.ptp(moves, axis=0).max()), TINY)
         sure = math.log1p(reach) / reach
-        along, loss, length = np.sum(moves * truths, axis=1), logsumexp(now, axis=1), 1.0
+        along, loss, length = np.sum(moves * truths, axis=0), logsumexp(now, axis=0), 1.0
         while length > sure:
-            risen = logsumexp(now + length * moves, axis=1) - loss - length * along
+            risen = logsumexp(now + length * moves, axis=0) - loss - length * along
             # A quarter of what the slope promises is enough [4]_.
-            if self._weights @ risen <= -0.25 * length * gained:
+            if risen @ self._weights[0] <= -0.25 * length * gained:
                 return length
             length /= 2
         return sure
 
     def _steps(self, covers: str) -> Iterator[Floats]:
-        """Yield how far the coefficients of each plausible table are from the model's."""
-        root, tables = self._root, self._tables(covers)
-        next(tables)  # the model's own
-        for table in tables:
+        """Yield how far the coefficients of some plausible tables are from the model's."""
+        root = self._root
+        for table in self._tables(covers):
             score, curvature = self._newton(*table)
             values, vectors = np.linalg.eigh(root.T @ curvature @ root)
-            moved = vectors.T @ (root.T @ score) / np.maximum(values, LEAST_CURVATURE)
-            yield (root @ (vectors @ moved)).reshape(self._start.shape)
+            moved = (score @ root)[:, None] @ vectors / np.maximum(values, LEAST_CURVATURE)[:, None]
+            yield (moved @ vectors.swapaxes(1, 2) @ root.T).reshape(-1, *self._start.shape)
 
-    def _tables(self, covers: str) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Yield the rows of each table, 1 and their inputs; what is observed there; and weights."""
+    def _tables(self, covers: str) -> Iterator[tuple[Design, Floats, Floats]]:
+        """Yield the inputs of the model, or of some tables, what is observed there, and weights."""
         columns = sorted((self._target, *(j for j, _ in self._columns)))
         found = self._plausible.rows(columns, covers, empty=False)
-        cells, present = found.column(self._target), ~found.absent(self._target)
-        observed = [
-            self._model._observed(one[kept]) for one, kept in zip(cells, present, strict=True)
-        ]
-        parts = [(column, found.column(j)) for j, column in self._columns]
-        ends = np.cumsum([1, *(len(self._terms(*one)) for one in self._columns)])
-        rows = np.ones((found.n, ends[-1]))
-        for k, weights in enumerate(found.weights):
-            for start, end, (column, own) in zip(ends[:-1], ends[1:], parts, strict=True):
-                if k < len(own):  # columns that are alike in all tables are encoded once
-                    rows[:, start:end] = np.transpose(encoded(column, own[k]))
-            kept = present[k % len(present)]
-            whole = rows if kept.all() else rows[kept]
-            yield whole, observed[k % len(observed)], weights[kept]
+        kept: Any = ~found.absent(self._target)[0]
+        if covers == "model":  # other rows teach nothing
+            kept &= found.weights[0] > ROUNDING * found.weights[0].mean()
+        kept = slice(None) if kept.all() else kept
+        cells = found.column(self._target)[:, kept]
+        seen = self._model._observed(cells.ravel()).reshape(*cells.shape, -1)
+        for some, inputs in designs(found, [j for j, _ in self._columns], kept=kept):
+            yield inputs, np.moveaxis(of_tables(seen, some), -1, 0), found.weights[some][:, kept]
 
     def _unknown(self) -> NDArray[np.bool_]:
         """Return which coefficients hang on rows that the release does not show.
@@ -167,14 +159,12 @@ class Regression:
         They are those of indicators that hold for no rows, or for rows of one class alone. Their
         true values may be anything, which no error to first order tells.
         """
-        expected = self._predicted(self._rows)
+        expected = self._predicted(self._rows)[:, 0]
         worth = expected * (1 - expected) if self._is_of_classes else np.ones_like(expected)
-        found = np.zeros((worth.shape[1], len(self._names)), bool)
         # Fewer rows, each worth the variance of its label, say nothing of an indicator.
-        fewest = 0.5
-        rows = (worth * self._weights[:, None]).T @ self._rows[:, 1:]
-        found[:, 1:] = self._indicators & (rows < fewest)
-        found |= (worth.T @ self._weights < fewest)[:, None]  # a class that nobody has
+        found = self._rows.sums(worth * self._weights) < 0.5
+        found[:, 1:] &= self._indicators
+        found |= found[:, :1]  # a class that nobody has
         # Of several classes each coefficient is less their mean: one is known with all others.
         return found | found.any(axis=0)
 
@@ -193,25 +183,22 @@ class Regression:
 
     # ---- how rows move coefficients
 
-    def _predicted(self, rows: Floats) -> Floats:
-        """Return what the regression expects where the model says what is."""
-        found = rows @ self._start.T
+    def _predicted(self, rows: Design) -> Floats:
+        """Return what the regression expects, shape (n_outputs, n_tables, n)."""
+        found = np.stack([rows.at(own[None]) for own in self._start])
         if not self._is_of_classes:
             return found
-        return expit(found) if found.shape[1] == 1 else softmax(found, axis=1)
+        return expit(found) if len(found) == 1 else softmax(found, axis=0)
 
-    def _newton(self, rows: Floats, observed: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the slope of the loss, shape (n_outputs * (1 + k),), and its curvature."""
+    def _newton(self, rows: Design, observed: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        """Return slopes of the loss, (n_tables, n_outputs * (1 + k)), and its curvatures."""
         expected = self._predicted(rows)
-        score = ((observed - expected) * weights[:, None]).T @ rows
-        slope = np.ones((len(weights), 1, 1))
-        if self._is_of_classes:
-            slope = expected[:, :, None] * (np.eye(expected.shape[1]) - expected[:, None, :])
-        blocks = [
-            [(rows * (weights * one)[:, None]).T @ rows for one in by_class]
-            for by_class in slope.transpose(1, 2, 0)
-        ]
-        return score.ravel(), np.block(blocks)
+        score = [rows.sums(one * weights) for one in observed - expected]
+        each, blocks = range(len(score)), dict[tuple[int, int], Floats]()
+        for i, j in combinations_with_replacement(each, 2):
+            slope = expected[i] * ((i == j) - expected[j]) if self._is_of_classes else 1.0
+            blocks[i, j] = blocks[j, i] = rows.squares(weights * slope)
+        return np.concatenate(score, axis=1), np.block([[blocks[i, j] for j in each] for i in each])
 
 
 def _inverse_root(curvature: Floats, n_outputs: int) -> Floats:

@@ -50,7 +50,6 @@ from ..inferring._points import (
     systematic,
 )
 from ..inferring._table_model import counted_columns
-from ..plausible._rows import encoded
 from ._coefficients import Regression
 
 
@@ -527,7 +526,12 @@ def _explained_shares(
 
 def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
     """Return a column as a number, or as indicators, all standardised, shape (n, k)."""
-    found = np.column_stack(encoded(columns.columns[j], points[:, j]))
+    column, read = columns.columns[j], columns.columns[j].read(points[:, j])
+    if isinstance(column, Categorical):
+        found = np.eye(column.n_codes)[read][:, 1:]
+    else:
+        known = np.nan_to_num(read, nan=column.bounds[0])
+        found = np.column_stack([known, np.isnan(read)][: 1 + column.missing])
     # More than 16 categories would make too many products with those of another column.
     found = found[:, np.argsort(-np.count_nonzero(found, axis=0), kind="stable")[:16]]
     found -= found.mean(axis=0)

@@ -137,7 +137,9 @@ class Interactions:
         new_of = {k: [m for m in pairs if m.phase == k] for k in sorted({m.phase for m in pairs})}
         if len(new_of) > 1:  # the model learns: what the last round found is true of it now
             last = max(new_of)
-            before = self._model.fitted([m for m in self._model.marginals if m.phase < last])
+            known = [m for m in self._model.marginals if m.phase < last]
+            # Five sweeps tell surprises to a hundredth, as of a group that is left out.
+            before = self._model.fitted(known, sweeps=5)
             found = [self._surprise(m, before.marginal(m.columns)) for m in new_of[last]]
             return np.array(found), True
         if len(pairs) < 2:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..._computing import TINY, Floats, Kept
 from ...privacy import PrivacyGuarantee
-from ...sketches._graphical import centred, subsets
+from ...sketches._graphical import centred, subsets, sum_out
 from ...sketches._private_sketch import most_rows_of_a_unit
 from .._numbers import MOST_KEPT, N_TABLES, Group
 from ..inferring._table_model import TableModel
@@ -134,7 +134,7 @@ class RedrawnCounts:
             for smaller in subsets(group):
                 if smaller != group or part == group:
                     outside = tuple(n for n, a in enumerate(group, 1) if a not in smaller)
-                    summed = noise.sum(axis=outside)
+                    summed = sum_out(noise, outside)
                     self._told[k, smaller] = centred(summed, range(1, summed.ndim))
         is_whole = part == self._residuals.noise_of(k)[0]
         return self._told.pop((k, part)) if is_whole else self._told[k, part]

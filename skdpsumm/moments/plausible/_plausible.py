@@ -370,7 +370,9 @@ class DrawnTables:
         values |= {columns[k]: found for k, found in inside.values().items()}
         weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)
         weights *= self._shares_of_rows(values, m)
-        return replace(self._made(values, self._by_chance(weights, unit, columns)), places=[unit])
+        weights = self._by_chance(weights, unit, columns)
+        words = {j: of_unit[k] for k, j in enumerate(columns) if self.model.cells[j].edges is None}
+        return replace(self._made(values, weights), places=[unit], atoms=words)
 
     def _shares_of_rows(self, values: Mapping[int, NDArray], m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
@@ -437,11 +439,13 @@ class DrawnTables:
         codes, base = np.concatenate([codes, more]), np.append(base, np.full(len(more), ROUNDING))
         weights = np.concatenate([weights, np.zeros((len(weights), len(more)))], axis=1)
         rng, values, n = self._stream("points", columns), {}, len(base)
+        words: dict[int, Codes] = {}
         for j in columns:
             places, column, cell = self.places(j), self.model.cells[j], codes[:, j]
             if places.is_exact:
                 atom, where = column.at(cell, rng.random(n))
                 values[j] = column.values(atom, where)
+                words |= {j: atom} if column.edges is None else {}
                 if column.n_atoms > column.n_cells:
                     shares = places.atom_shares()[:, atom]
                     weights *= shares / np.maximum(shares[:1], TINY)
@@ -460,7 +464,8 @@ class DrawnTables:
             followed = self.followed(weights[1:], base, cells)
             weights = np.concatenate([weights[:1], followed])
         kept = [place for place, _ in (*margins, *cells)]
-        return replace(self._made(values, weights), raked=raked, places=kept).where(possible)
+        found = replace(self._made(values, weights), raked=raked, places=kept, atoms=words)
+        return found.where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.

@@ -22,10 +22,11 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
 from ..._computing import TINY, Codes, Floats
+from ..._linear_systems import Design, of_tables
 from ...schema._columns import Categorical, Date, read_cells
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
-from ...sketches._rounding import RAKING_SWEEPS, calibrated, raked_as, sums_of
+from ...sketches._rounding import RAKING_SWEEPS, calibrated, raked_as
 from .._numbers import N_TABLES, ROUNDING
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
@@ -310,6 +311,8 @@ class Rows:
         tables' counts. None, where rows fill cells: their signed weights are clipped.
     places : sequence of ndarray of int, shape (n,), default=()
         The cell of each row in tables of counts that whole rows are to keep.
+    atoms : mapping of int to ndarray of int, shape (n,), default={}
+        Codes of columns of categories, where they are known.
     codes : ndarray of int, shape (1 or 1 + B, n), default=0
         The group of each row, -1 for rows of none. By default all are in one group.
     n_groups : int, default=1
@@ -322,6 +325,7 @@ class Rows:
     n_rows: float | None = None
     raked: Callable[[slice], Floats] | None = None
     places: Sequence[Codes] = ()
+    atoms: Mapping[int, Codes] = field(default_factory=dict)
     codes: Codes = field(default_factory=lambda: np.zeros((1, 1), np.int64))
     n_groups: int = 1
 
@@ -384,7 +388,7 @@ class Rows:
         codes = np.zeros((1, self.n), np.int64)
         for axis in axes:
             values = self.column(axis.column)
-            own = axis.codes(values.ravel()).reshape(values.shape)
+            own = axis.codes(values.ravel(), self.atoms.get(axis.column)).reshape(values.shape)
             codes = np.where((codes < 0) | (own < 0), -1, codes * len(axis) + own)
         return replace(self, codes=codes, n_groups=math.prod(map(len, axes)))
 
@@ -467,10 +471,14 @@ class Axis:
         """Name of the column."""
         return self.schema.name(self.column)
 
-    def codes(self, values: NDArray) -> Codes:
-        """Return the place of each value on the axis, -1 where it has none."""
+    def codes(self, values: NDArray, read: Codes | None = None) -> Codes:
+        """Return the place of each value on the axis, -1 where it has none.
+
+        Codes of categories may be known.
+        """
         if self.edges is None:
-            codes = read_cells(self.schema.columns[self.column], values, self.name)
+            column = self.schema.columns[self.column]
+            codes = read_cells(column, values, self.name) if read is None else read
         else:
             numbers = values.astype(np.float64)
             codes = np.searchsorted(self.edges, numbers, side="right") - 1  # NaN is beyond the last
@@ -597,82 +605,89 @@ def positive_weights(
     rows lie where the model has them: then all sums are moved by what the mean over all tables is
     off from theirs, so that tables have on average the moments that the release tells.
 
+    Of more numbers than k^2 / 2 = sqrt(n), n rows, products are left out: so many sums are well
+    told by a tilt [2]_.
+
     References
     ----------
     .. [1] Deville and Särndal (1992), "Calibration estimators in survey sampling".
+    .. [2] Portnoy (1988), "Asymptotic behavior of likelihood methods for exponential families when
+       the number of parameters tends to infinity": p^2 / n is to be small.
     """
-    own, sums = np.maximum(rows.weights[0], 0.0), _kept_sums(rows, columns)
-    shift = 0.0 if of_noise is None else (_kept_sums(of_noise, columns) - sums).mean(axis=0)
+    numbers = [j for j in columns if not isinstance(rows.schema.columns[j], Categorical)]
+    few = len(numbers) ** 4 <= 4 * rows.n
+    own, sums = np.maximum(rows.weights[0], 0.0), _kept_sums(rows, columns, few)
+    shift = 0.0 if of_noise is None else (_kept_sums(of_noise, columns, few) - sums).mean(axis=0)
+    cost = np.var(sums, axis=0) / N_TABLES
     yield own
-    for block, functions, n_first in kept_functions(rows, columns):
+    for block, functions in designs(rows, columns, few):
         signed = rows.weights[block]
+        least = np.broadcast_to(ROUNDING * own, signed.shape)
         # No function is negative, nor is its sum.
-        goal = np.maximum(sums_of(functions, signed) + shift, ROUNDING * functions @ own)
+        goal = np.maximum(functions.sums(signed) + shift, functions.sums(least))
         # A row that is not in a table, as it does not meet a condition there, weighs 0.
-        least = np.where(signed == 0, 0.0, ROUNDING * own)
+        least = np.where(signed == 0, 0.0, least)
         start = np.maximum(signed if rows.raked is None else rows.raked(block), least)
         if rows.raked is None:
             found = calibrated(start, goal, functions)
-            off = np.max(np.abs(goal - sums_of(functions, found)), axis=1)
+            off = np.max(np.abs(goal - functions.sums(found)), axis=1)
             found = np.where((off > ROUNDING**0.5 * goal[:, 0])[:, None], start, found)
-            found = calibrated(found, goal[:, :n_first], functions[:, :n_first])
+            goal[:, functions.size - functions.n_products :] = 0.0
+            found = calibrated(found, goal, functions.without_products())
         else:
             found = start
             for _ in range(RAKING_SWEEPS):
                 found = raked_as(start, found, rows.places[: len(columns)])
-                found = calibrated(found, goal, functions, np.var(sums, axis=0) / N_TABLES)
+                found = calibrated(found, goal, functions, cost)
         yield from found
 
 
-def _kept_sums(rows: Rows, columns: Sequence[int]) -> Floats:
+def _kept_sums(rows: Rows, columns: Sequence[int], products: bool) -> Floats:
     """Return the sums of all functions that are kept, in each plausible table."""
-    every = kept_functions(rows, columns)
-    return np.concatenate([sums_of(f, rows.weights[b]) for b, f, _ in every])
+    every = designs(rows, columns, products)
+    return np.concatenate([functions.sums(rows.weights[b]) for b, functions in every])
 
 
-def kept_functions(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[slice, Floats, int]]:
-    """Yield some plausible tables, the functions whose sums they keep, and how many come first.
+def designs(
+    rows: Rows, columns: Sequence[int], products: bool = False, kept: Any = slice(None)
+) -> Iterator[tuple[slice, Design]]:
+    """Yield some tables, and their columns as numbers: 1, those in their ranges, and indicators.
 
-    These are ones, indicators of categories and of missing values, and numbers in their ranges; and
-    then products of numbers. Of more numbers than k^2 / 2 = sqrt(n), n rows, products are left out:
-    so many sums are well told by a tilt [1]_. Functions have shape (n_tables or 1, k, n), and are
-    those of so few tables that all stays in the processor's cache.
+    Indicators are of all but one category, and of missing numbers, which count as the lowest. So
+    few tables are yielded at once that they stay in the processor's cache: first come plausible
+    tables, or the model where there are none.
 
-    References
+    Parameters
     ----------
-    .. [1] Portnoy (1988), "Asymptotic behavior of likelihood methods for exponential families when
-       the number of parameters tends to infinity": p^2 / n is to be small.
+    rows : Rows
+    columns : sequence of int
+    products : bool, default=False
+        Whether there are products of two numbers, too.
+    kept : slice, or ndarray of bool of shape (n,), default=slice(None)
+        The rows that count.
     """
-    known = [(rows.schema.columns[j], rows.column(j)) for j in columns]
-    # Columns that are alike in all tables are encoded once.
-    shared = [encoded(column, own[0]) if len(own) == 1 else None for column, own in known]
-    numbers = [k for k, (column, _) in enumerate(known) if not isinstance(column, Categorical)]
-    few = len(numbers) ** 4 <= 4 * rows.n
-    pairs = list(combinations_with_replacement(numbers, 2)) if few else []
-    n_first = 1 + sum(len(encoded(column, own[0, :1])) for column, own in known)
-    step = max(2**18 // (rows.n * (n_first + len(pairs))), 1)
-    is_alike = all(len(own) == 1 for _, own in known)
-    for start in range(1, len(rows.weights), step):
-        block = slice(start, start + step)
-        if start == 1 or not is_alike:
-            parts = [
-                encoded(column, own[block]) if one is None else one
-                for one, (column, own) in zip(shared, known, strict=True)
-            ]
-            found = [np.ones(rows.n), *(one for part in parts for one in part)]
-            found += [parts[a][0] * parts[b][0] for a, b in pairs]
-            functions = np.stack(np.broadcast_arrays(*map(np.atleast_2d, found)), axis=1)
-        yield block, functions, n_first
-
-
-def encoded(column: Any, cells: NDArray) -> list[Floats]:
-    """Return a column as numbers: those in their range, or indicators of all but one category.
-
-    A missing number counts as the lowest one: an indicator beside it tells the rest.
-    """
-    values = column.read(cells)
-    if isinstance(column, Categorical):
-        return list(np.moveaxis(np.eye(column.n_codes)[values], -1, 0)[1:])
-    gone, (low, high) = np.isnan(values), column.bounds
-    scaled = np.where(gone, 0.0, (values - low) / (high - low))
-    return [scaled, gone.astype(np.float64)][: 1 + column.missing]
+    size, held, numbers = 1, [], dict[int, Any]()
+    for j in columns:
+        column, own = rows.schema.columns[j], rows.column(j)[:, kept]
+        if isinstance(column, Categorical):
+            codes, n = column.read(own[0]), column.n_codes - 1
+        else:
+            numbers[size], size = (own, *column.bounds), size + 1
+            codes, n = np.isnan(own[0]), int(column.missing)
+        if n:
+            held.append(np.where(codes > 0, size - 1 + codes, -1))
+        size += n
+    pairs = list(combinations_with_replacement(numbers, 2)) if products else []
+    places, held = [*numbers, *range(size, size + len(pairs))], [np.zeros_like(own[0], int), *held]
+    whole = Design(np.array(held), places, size + len(pairs), len(pairs))
+    step = max(2**20 // max(own.shape[1] * (1 + len(places)), whole.size**2), 1)
+    n_tables = len(rows.weights)
+    for some in (slice(k, k + step) for k in range(min(1, n_tables - 1), n_tables, step)):
+        scaled = {
+            place: np.nan_to_num((of_tables(own, some) - low) / (high - low))
+            for place, (own, low, high) in numbers.items()
+        }
+        yield (
+            some,
+            whole.with_numbers([*scaled.values(), *(scaled[a] * scaled[b] for a, b in pairs)]),
+        )
