@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from refusals import refused
 
-from skdpsumm import AnswerWarning, HistogramSketcher, M2MEstimator, Numeric
+from skdpsumm import AnswerWarning, HistogramSketcher, M2MEstimator, Numeric, TableSchema
 from skdpsumm.moments._numbers import N_TABLES
 
 SCHEMA = {
@@ -61,8 +61,7 @@ def test_a_function_gets_frames_and_weights_that_it_can_use(m2m):
     m2m.statistic(look, ["sex", "hours"]).interval()
     assert len(seen) == 1 + N_TABLES  # once for the model, once for each plausible table
     for rows, weights in seen:
-        assert list(rows.columns) == ["sex", "hours"]
-        assert set(rows["sex"]) == {"f", "m"}
+        assert (list(rows.columns), set(rows["sex"])) == (["sex", "hours"], {"f", "m"})
         assert rows["hours"].dtype == np.int64
         assert len(weights) == len(rows)
         assert np.all(np.isfinite(weights))
@@ -98,12 +97,12 @@ def test_tables_are_whole_rows_of_the_schema(m2m):
         assert list(one.columns) == list(SCHEMA)
         assert one["age"].between(18, 64).all()
         assert one["hours"].dtype == np.int64
+        assert (one["pay"] <= 2000).mean() == pytest.approx(float(m2m.cdf("pay", 2000)), abs=0.02)
     drawn = np.array([one["pay"].mean() for one in tables])
     assert np.ptp(drawn) > 0
     assert np.all(np.abs(drawn - means.mean()) < 6 * means.std())
     assert len(m2m.draw_tables(1, 50)[0]) == 50
-    again = m2m.draw_tables(1)[0]
-    pd.testing.assert_frame_equal(again, tables[0])
+    pd.testing.assert_frame_equal(m2m.draw_tables(1)[0], tables[0])
 
 
 def test_rows_count_by_their_survey_weight(m2m):
@@ -166,11 +165,27 @@ def test_conditions_join_and_travel(m2m):
     for one in (some, pickle.loads(pickle.dumps(named)), copy.deepcopy(named)):
         assert float(one.mean("hours")) == pytest.approx(float(named.mean("hours")), rel=1e-6)
     refused("lambda", pickle.dumps, some, error=(pickle.PicklingError, AttributeError))
-    with pytest.warns(AnswerWarning, match="holds nowhere"):
-        m2m.where(lambda rows: rows["age"] > 64)
+    refused("holds nowhere", m2m.where, lambda rows: rows["age"] > 64, error=AnswerWarning)
+
+
+def test_answers_about_nobody_say_so_and_rows_that_are_ruled_out_are_in_none():
+    """Bins are cut elsewhere, so that some hold rows of both sorts."""
+    schema, rows = TableSchema(SCHEMA).never({"age": [40, 64], "sex": ["f"]}), people()
+    sketcher = HistogramSketcher(schema=schema, marginals=2, n_bins=8)
+    some = M2MEstimator(release=sketcher, random_state=0).fit(rows[~old_women(rows)])
+    for drawn in (some.sample(9000, 0), *some.draw_tables(2)):
+        assert not old_women(drawn).any()
+    nobody = some.where(old_women)
+    assert nobody.count() == 0
+    assert np.isnan(nobody.statistic(gini, ["pay", "w"]))
+    refused("no row meets it", nobody.sample, 5)
+    refused("no row meets it", nobody.draw_tables, 1)
+    (few,) = some.where(lambda rows: rows["pay"] > 20_000).draw_tables(1)
+    assert set(few["pay"] > 20_000) == {True}
 
 
 def test_groups_of_several_columns_have_an_axis_each(m2m):
+    refused("by names a column twice", m2m.mean, "hours", by=["sex", "sex"])
     rows = people()
     answer = m2m.mean("hours", by=["sex", "age"], bins={"age": [18, 40, 64]})
     old = rows["age"] >= 40

@@ -59,8 +59,7 @@ def test_beyond_what_is_computed_the_closed_form_holds():
         assert 30.0 < huge.dominating_mu() < 90.0
         assert huge.delta(300.0) == 1.0 > huge.delta(640.0)
         assert BestOf(law, 20.0).delta(700.0) < 1e-12
-    assert BestOf(TEN, 0.0).delta(0.0) == 0.0
-    assert BestOf(TEN, 0.0).dominating_mu() == 0.0
+    assert (BestOf(TEN, 0.0).delta(0.0), BestOf(TEN, 0.0).dominating_mu()) == (0.0, 0.0)
     assert BestOf(TEN, math.inf).dominating_mu() == math.inf
     assert BestOf(TEN, math.inf).epsilon(1e-6) == math.inf
 

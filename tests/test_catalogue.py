@@ -70,9 +70,7 @@ def test_instances_fit_the_table_that_they_are_for(name):
 def test_what_is_given_to_an_instance_stays_as_it_is():
     given = skdpsumm.RFFSketcher(n_components=12)
     model = INSTANCES["m2m"].make(release=given, epsilon=7.0)
-    assert payer(model).epsilon == 7.0
-    assert payer(model).n_components == 12
-    assert given.epsilon == 1.0
+    assert (payer(model).epsilon, payer(model).n_components, given.epsilon) == (7.0, 12, 1.0)
 
 
 # Those that cannot do without a schema.

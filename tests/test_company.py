@@ -86,8 +86,7 @@ def test_the_first_row_is_a_row_like_all():
     column = Categorical([1, 2], other=True)
     for rows in ([[[1, 2], 3], [1, 2]], [[1, 2], [[1, 2], 3]]):
         table = read_table(rows)
-        assert table.shape == (2, 2)
-        assert sorted(column.read(table[:, 0]).tolist()) == [0, 2]
+        assert (table.shape, sorted(column.read(table[:, 0]).tolist())) == ((2, 2), [0, 2])
 
 
 class Odd(str):

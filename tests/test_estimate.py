@@ -179,8 +179,7 @@ def test_arithmetic_follows_the_rules_of_arrays():
     a, b = of_two(0.5)
     grid = a[:, None] - b
     assert grid.shape == grid.std_error.shape == (3, 3)
-    assert grid.interval().shape == (3, 3, 2)
-    assert (a + np.ones((2, 3))).shape == (2, 3)
+    assert (grid.interval().shape, (a + np.ones((2, 3))).shape) == ((3, 3, 2), (2, 3))
     np.testing.assert_allclose(grid[1, 2].tables(), a.tables()[:, 1] - b.tables()[:, 2])
     np.testing.assert_allclose(np.sum(a).tables(), a.tables().sum(axis=1))
     np.testing.assert_allclose(np.max(grid, axis=0).tables(), grid.tables().max(axis=1))

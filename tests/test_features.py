@@ -314,8 +314,7 @@ def test_bins_of_a_map_of_its_own():
     assert feature_map.cell_of_codes(1).tolist() == [1, 0, 0, 1, 2]
     rows = [[0, "a", 0.1], [3, "b", 0.5], [9.4, None, 0.9], [None, "d", 0], [20, "c", 1]]
     codes = feature_map.codes(np.array(rows, object))
-    assert codes[:, 0].tolist() == [0, 1, 1, 3, 2]
-    assert codes[:, 1].tolist() == [1, 0, 2, 1, 0]
+    assert (codes[:, 0].tolist(), codes[:, 1].tolist()) == ([0, 1, 1, 3, 2], [1, 0, 2, 1, 0])
     assert codes[:, 2].tolist() == [3, 10, 17, 30, 20]
 
 

@@ -528,8 +528,7 @@ def test_a_run_that_the_curator_did_not_start_asks_nobody(homes, home):
         run_app(home, grid, run_id=2, ticket="ticket 1")  # is good for one run
     with no_ticket:
         run_app(home, grid, run_id=1)  # nor is a run done twice
-    assert len(grid.asked) == 9
-    assert len(PrivacyLedger.open(home.parent / "ledger").entries()) == 1
+    assert (len(grid.asked), len(PrivacyLedger.open(home.parent / "ledger").entries())) == (9, 1)
 
 
 def test_a_ticket_dies_with_a_run_that_did_not_start(home, monkeypatch, capsys):
@@ -640,8 +639,7 @@ def test_the_same_question_has_the_same_answer_to_the_last_bit(north):
         for other, run_id in ((kind, 2), ("sign", 1)):
             assert north.site.answer(other, run_id, asked) == NOT_TAKEN
     assert "asked before" in north.ask("sign", 1)["reason"]
-    assert len(north.paid) == 1
-    assert Grants(north.site.grants).n_rows == 32
+    assert (len(north.paid), Grants(north.site.grants).n_rows) == (1, 32)
     (north.path.parent / "agreement.toml").write_text(POOL)
     assert OwnerSite.load(north.path).answer("sketch", 1, asked) == NOT_TAKEN
 

@@ -305,3 +305,10 @@ def test_sums_beyond_the_range_are_clipped_not_refused(monkeypatch):
         noisy = draft.plan._noisy(1, np.full(draft.plan._shape, size))
         limit = 2.0 ** (60 - draft.plan._noise.lift)
         assert np.allclose(noisy, np.sign(size) * limit, rtol=1e-3)
+
+
+def test_slopes_of_replaced_rows_are_cut_as_those_of_half_as_many_that_come_and_go():
+    X, parts = np.ones((60, 1)), []
+    for adjacency, n in (("add_remove", 1000.0), ("replace_one", 2000.0)):
+        parts.append(opened(regressor(adjacency=adjacency), X, X[:, 0]).plan._part_of_clip(n))
+    assert parts[0] == pytest.approx(parts[1])

@@ -47,8 +47,7 @@ def test_no_group_of_an_owner_offers_more_than_k_rows(protocol, monkeypatch):
     fitted = summarizer(protocol=protocol, epsilon=50.0).fit(X, **GROUPED)
     (pool,) = pools
     whose = [(owner, LABELS[owner == OWNERS][index]) for owner, index in pool.origins]
-    assert pd.Series(whose).value_counts().max() == 2
-    assert len(fitted.sample_indices_) == 40
+    assert (pd.Series(whose).value_counts().max(), len(fitted.sample_indices_)) == (2, 40)
 
 
 @pytest.mark.parametrize("bound", [1, 4])

@@ -125,8 +125,7 @@ def test_gdp_at_the_ends():
     assert gdp_epsilon(1.0, 0.0) == math.inf
     assert gdp_epsilon(math.inf, 1e-6) == math.inf
     assert gdp_epsilon(1.0, 0.5) == 0  # total variation is 0.38
-    assert gdp_delta(math.inf, 3.0) == 1
-    assert gdp_delta(0.0, 0.0) == 0
+    assert (gdp_delta(math.inf, 3.0), gdp_delta(0.0, 0.0)) == (1, 0)
     assert gdp_mu(math.inf, 1e-6) == math.inf
 
 
@@ -160,8 +159,7 @@ def test_composed_pure_is_the_optimal_composition(epsilon0, count, delta):
 
 def test_composed_pure_sums_at_delta_zero():
     both = compose([PureDP(0.25), PureDP(0.5)])
-    assert both.epsilon(0.0) == 0.75
-    assert both.delta(0.75) == 0.0
+    assert (both.epsilon(0.0), both.delta(0.75)) == (0.75, 0.0)
     assert both.epsilon(1e-12) <= 0.75
 
 

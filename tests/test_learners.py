@@ -289,8 +289,7 @@ def test_updates_are_counted_and_then_over():
     mechanism = SparseVector(n_updates=3, max_queries=25)
     model = simulate(PINPClassifier(gamma=1.0, mechanism=mechanism, epsilon=1e6), X, DISC)
     answer = model.query(NEW)
-    assert answer.fresh.sum() == 3
-    assert model.n_updates_left_ == 0
+    assert (answer.fresh.sum(), model.n_updates_left_) == (3, 0)
     public = model.answers_.hypothesis().scores(NEW)
     last = int(np.flatnonzero(answer.fresh)[-1])
     assert np.allclose(answer.scores[last + 1 :], public[last + 1 :])

@@ -413,8 +413,7 @@ def test_a_fork_during_a_charge_of_another_thread_can_charge(tmp_path, monkeypat
     inside.wait()
     child = in_child(work)
     thread.join()
-    assert ended(child) == 0
-    assert PrivacyLedger.open(tmp_path / "ledger").spent.epsilon == 0.25
+    assert (ended(child), PrivacyLedger.open(tmp_path / "ledger").spent.epsilon) == (0, 0.25)
 
 
 def test_a_hook_of_warnings_that_writes_to_the_ledger_cannot_undo_a_charge():

@@ -33,8 +33,7 @@ def test_the_numbers_are_those_of_section_4(kind, n_bins):
         assert parameters["inference"].prior == "uniform"
         assert parameters["n_synthetic"] == 10**5
         made[sketch] = kind((0, 1), **parameters).preview_sketcher(2, [0, 1])
-        assert made[sketch].epsilon == 0.3
-        assert made[sketch].delta == 0
+        assert (made[sketch].epsilon, made[sketch].delta) == (0.3, 0)
         assert made[sketch].denominator == "budget"
     assert made["rff"].n_components == 200
     assert made["rff"].gamma == 1 / (2 * 1.0**2)  # sigma = 1

@@ -102,9 +102,8 @@ def test_a_model_of_many_columns_says_that_its_features_do_not_see_them():
     weak = sketch_of(frame, RFFSketcher(n_components=100, gamma=2.0))
     model, found = said(lambda: M2MClassifier.from_sketch(weak, target="ill", **QUICK))
     (message,) = unseen(found)
-    assert "how 'ill' goes with 'x" in message
-    assert " more, of 16 inputs" in message
-    assert "marginals=[['x" in message
+    for word in ("how 'ill' goes with 'x", " more, of 16 inputs", "marginals=[['x"):
+        assert word in message
     assert all(word in message for word in ("fewer columns", "n_components", "gamma"))
     pairs = HistogramSketcher(marginals=[[f"x{j}", "ill"] for j in range(16)], n_bins=8)
     strong = sketch_of(frame, pairs)

@@ -213,11 +213,18 @@ def test_a_name_is_taken_of_whole_rows_alone():
 )
 def test_schemas_that_contradict_are_refused(sketcher, unpaid):
     """The sketch would clip to one, and the answers assume the other."""
-    with pytest.raises(ValueError, match="another; give the schema to one"):
-        M2MEstimator((0, 1), release=clone(sketcher).set_params(ledger=unpaid)).fit(table())
-    sketch = sketcher.fit(table()).sketch_
-    with pytest.raises(ValueError, match=r"Column 'x0' was sketched as Numeric\(0, 10\)"):
-        M2MEstimator.from_sketch(sketch, schema=(0, 1))
+    both = M2MEstimator((0, 1), release=clone(sketcher).set_params(ledger=unpaid))
+    refused("another; give the schema to one", both.fit, table())
+    sketch, read = sketcher.fit(table()).sketch_, M2MEstimator.from_sketch
+    refused(r"Column 'x0' was sketched as Numeric\(0, 10\)", read, sketch, schema=(0, 1))
+
+
+def test_ranges_of_an_analyst_suit_a_sketch_that_knows_of_missing_cells_alone():
+    """It was refused whatever ranges they gave, and told to leave them out."""
+    X = np.where(np.random.default_rng(0).random((3000, 1)) < 0.2, np.nan, 0.5)
+    sketcher = RFFSketcher(n_components=20, gamma=1.0, schema=[Numeric(missing=True)])
+    answers = M2MEstimator.from_sketch(sketcher.fit(X).sketch_, schema=(0, 1), random_state=0)
+    assert float(answers.missing_share(0)) == pytest.approx(0.2, abs=0.05)
 
 
 @pytest.mark.parametrize("inference", ["graphical", "points"])

@@ -203,8 +203,7 @@ def test_large_claims_have_a_dominating_gaussian(unit, corners, rows):
 @pytest.mark.parametrize("nothing", [ObjectiveDP(0.0, 0.3), ObjectiveDP(0.0, 0.0)])
 def test_a_row_that_moves_nothing_costs_nothing(nothing):
     """Then the noise is so large that its curvature is nowhere to be seen."""
-    assert nothing.dominating_mu() == 0.0
-    assert nothing.epsilon(1e-9) == 0.0
+    assert (nothing.dominating_mu(), nothing.epsilon(1e-9)) == (0.0, 0.0)
 
 
 # ------------------------------------------------------------------------------- its compositions

@@ -51,8 +51,7 @@ def fitted():
 
 
 def test_synthetic_rows_look_like_the_target_and_keep_the_labels(fitted):
-    assert fitted.X_.shape == (60, 2)
-    assert set(fitted.y_) == {0, 1}
+    assert (fitted.X_.shape, set(fitted.y_)) == ((60, 2), {0, 1})
     assert fitted.y_.dtype.kind == "i"
     assert fitted.X_[:, 0].mean() > 0.85
     assert np.mean((fitted.X_[:, 1] > fitted.X_[:, 0] ** 2) == fitted.y_) > 0.8

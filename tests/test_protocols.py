@@ -182,8 +182,7 @@ def test_an_owner_that_writes_to_its_message_changes_nothing(name):
 @pytest.mark.parametrize("bid", [Bid(np.nan, 0), Bid("high", 0), Bid(1.0, None), Bid(1.0, "0")])
 def test_a_bid_that_is_none_is_left_out(bid):
     curator = run(Auction(), {"good": points(50), "bad": BrokenOwner(bid)}, n_select=3)
-    assert list(curator.dropped_owners) == ["bad"]
-    assert len(curator.chosen) == 3
+    assert (list(curator.dropped_owners), len(curator.chosen)) == (["bad"], 3)
 
 
 def test_the_auction_verifies_bids():
@@ -272,8 +271,7 @@ def test_a_curator_warns_when_the_rows_are_chosen():
     owner = DataOwner(100 * points(100, seed=1), seed=0)
     reply = {"a": owner.answer(curator.open()["a"])}
     refused("near 0 between any", curator.receive, reply, error=UserWarning)
-    assert len(curator.chosen) == 5
-    assert len(ledger.entries()) == 1
+    assert (len(curator.chosen), len(ledger.entries())) == (5, 1)
 
 
 def test_owner_refuses():

@@ -60,6 +60,7 @@ WRONG = {
     "a range that falls": ({"age": (1, 0)}, "column 'age': low and high must be two finite"),
     "a range without end": ({"age": (0, np.inf)}, "column 'age': low and high must be two finite"),
     "a range that overflows": ({"age": (-1e308, 1e308)}, "low and high must be two finite"),
+    "a range of one value": ({"age": (5, 5)}, "Leave a column out that has a single value"),
     "for all columns": ((1, 0), "schema, all columns: low and high"),
     "one category": ({"job": ["a"]}, "column 'job': categories lists 1 value"),
     "a category twice": ({"job": [1, True]}, "column 'job': categories lists True twice"),
@@ -285,6 +286,7 @@ def test_files_give_back_the_schema(tmp_path_factory, schema):
     # As an editor may save it, with a mark of its encoding and other ends of lines.
     path.write_bytes(b"\xef\xbb\xbf" + schema.to_toml().replace("\n", "\r\n").encode())
     assert TableSchema.load(path) == schema
+    refused("is a folder", TableSchema.load, path.parent, error=IsADirectoryError)
     # The description of a table in a sketch file gives it back, too.
     table = schema.for_table(3) if schema.is_for_all else TableSchema(list(schema.columns))
     back = TableSchema.from_dict(table.to_dict())

@@ -171,5 +171,4 @@ def test_a_warning_that_is_an_error_comes_after_everything():
     error = warnings.catch_warnings(action="error", category=NoiseWarning)
     with error, pytest.raises(NoiseWarning):
         model.fit(*table(40))
-    assert len(ledger.entries()) == 1
-    assert model.predict(table(5)[0]).shape == (5,)
+    assert (len(ledger.entries()), model.predict(table(5)[0]).shape) == (1, (5,))

@@ -326,6 +326,7 @@ FOREIGN = {
 def test_a_foreign_file_is_refused_and_never_unpickled(file, content):
     file.write_bytes(content)
     refused("not a sketch file", PrivateSketch.load, file)
+    refused("is a folder", PrivateSketch.load, file.parent, error=IsADirectoryError)
 
 
 def rewrite(path, **changes):

@@ -64,8 +64,7 @@ def summarizer(**options):
 def test_fitted_attributes(protocol):
     X, _, owners, target, _ = problem()
     s = summarizer(protocol=protocol, epsilon=20.0).fit(X, X_target=target, owners=owners)
-    assert s.sample_indices_.shape == (20,)
-    assert len(set(s.sample_indices_)) == 20
+    assert (s.sample_indices_.shape, len(set(s.sample_indices_))) == ((20,), 20)
     chosen = owners[s.sample_indices_].tolist()
     assert s.owner_counts_ == {name: chosen.count(name) for name in ("north", "south")}
     assert 20 <= s.n_accessed_ <= 600

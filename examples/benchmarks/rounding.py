@@ -22,7 +22,7 @@ SETTINGS = [{}] + [
     {name: value}
     for name, values in {
         "_LAST_ROWS": (16, 256),
-        "_RAKING_SWEEPS": (1, 2, 6),
+        "RAKING_SWEEPS": (1, 2, 6),
         "_MOST_STEP": (2.0, 16.0),
         "_LEAST_LIKELY": (0.001, 0.1),
         "_PROBABILITIES_AT_ONCE": (2**15, 2**19),
