@@ -438,12 +438,11 @@ class DrawnTables:
         more = self._in_empty_cells(groups if empty else [], codes)
         codes, base = np.concatenate([codes, more]), np.append(base, np.full(len(more), ROUNDING))
         weights = np.concatenate([weights, np.zeros((len(weights), len(more)))], axis=1)
-        rng, values, n = self._stream("points", columns), {}, len(base)
-        words: dict[int, Codes] = {}
+        rng, values, words = self._stream("points", columns), {}, dict[int, Codes]()
         for j in columns:
             places, column, cell = self.places(j), self.model.cells[j], codes[:, j]
             if places.is_exact:
-                atom, where = column.at(cell, rng.random(n))
+                atom, where = column.at(cell, rng.random(len(base)))
                 values[j] = column.values(atom, where)
                 words |= {j: atom} if column.edges is None else {}
                 if column.n_atoms > column.n_cells:
@@ -451,6 +450,7 @@ class DrawnTables:
                     weights *= shares / np.maximum(shares[:1], TINY)
             else:
                 # One table after the other, so that all stays in the processor's cache.
+                n = len(base)
                 found = [at_quantiles(q[None], cell, rng.random((1, n))) for q in places.quantiles]
                 values[j] = np.concatenate(found)
         possible = self.model.schema.allows(values)
@@ -464,8 +464,8 @@ class DrawnTables:
             followed = self.followed(weights[1:], base, cells)
             weights = np.concatenate([weights[:1], followed])
         kept = [place for place, _ in (*margins, *cells)]
-        found = replace(self._made(values, weights), raked=raked, places=kept, atoms=words)
-        return found.where(possible)
+        rows = replace(self._made(values, weights), raked=raked, places=kept, atoms=words)
+        return rows.where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.

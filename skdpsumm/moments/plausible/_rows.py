@@ -644,8 +644,7 @@ def positive_weights(
 
 def _kept_sums(rows: Rows, columns: Sequence[int], products: bool) -> Floats:
     """Return the sums of all functions that are kept, in each plausible table."""
-    every = designs(rows, columns, products)
-    return np.concatenate([functions.sums(rows.weights[b]) for b, functions in every])
+    return np.concatenate([f.sums(rows.weights[b]) for b, f in designs(rows, columns, products)])
 
 
 def designs(
@@ -687,7 +686,5 @@ def designs(
             place: np.nan_to_num((of_tables(own, some) - low) / (high - low))
             for place, (own, low, high) in numbers.items()
         }
-        yield (
-            some,
-            whole.with_numbers([*scaled.values(), *(scaled[a] * scaled[b] for a, b in pairs)]),
-        )
+        every = [*scaled.values(), *(scaled[a] * scaled[b] for a, b in pairs)]
+        yield some, whole.with_numbers(every)
