@@ -590,7 +590,7 @@ def positive_weights(
 
     Points keep the counts of single columns, to which they are raked again, and have these sums to
     a tenth of their standard deviation: exact sums, which may be those of no table, would move the
-    body of a long tail. The mean over all tables is known no better. Other rows have the sums, or
+    body of a long tail. The part is 1 / N_TABLES. Other rows have the sums, or
     where none are found that have all of these, all but the variances and covariances.
 
     Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
@@ -620,7 +620,7 @@ def positive_weights(
             found = start
             for _ in range(RAKING_SWEEPS):
                 found = raked_as(start, found, rows.places[: len(columns)])
-                found = calibrated(found, goal, functions, np.var(sums, axis=0) / N_TABLES)
+                found = calibrated(found, goal, functions, np.var(sums, axis=0) / N_TABLES**2)
         yield from found
 
 
