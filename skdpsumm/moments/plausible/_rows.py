@@ -598,7 +598,7 @@ def positive_weights(
 
     Points keep the counts of single columns, to which they are raked again, and have these sums to
     a tenth of their standard deviation: exact sums, which may be those of no table, would move the
-    body of a long tail. The mean over all tables is known no better. Other rows have the sums, or
+    body of a long tail. The part is 1 / N_TABLES. Other rows have the sums, or
     where none are found that have all of these, all but the variances and covariances.
 
     Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
@@ -618,7 +618,7 @@ def positive_weights(
     few = len(numbers) ** 4 <= 4 * rows.n
     own, sums = np.maximum(rows.weights[0], 0.0), _kept_sums(rows, columns, few)
     shift = 0.0 if of_noise is None else (_kept_sums(of_noise, columns, few) - sums).mean(axis=0)
-    cost = np.var(sums, axis=0) / N_TABLES
+    cost = np.var(sums, axis=0) / N_TABLES**2
     yield own
     for block, functions in designs(rows, columns, few):
         signed = rows.weights[block]
