@@ -204,7 +204,8 @@ class Design:
     """What is known of each row in some tables: indicators, alike in all of them, and numbers.
 
     Few of the indicators hold for a row: a sum over rows takes as many terms of each, where a
-    product of dense matrices takes all of them.
+    product of dense matrices takes all of them, each in a sixteenth of the time. So columns are
+    dense, indicators too, where there are less than four times as many as such terms.
 
     Parameters
     ----------
@@ -222,17 +223,21 @@ class Design:
         self._held, self._places = held % (size + 1), list(places)  # none has the last place
         self._indicators = _sparse(self._held, size + 1)
         self._numbers = np.empty((1, 0, self.n_rows))
-
-    @property
-    def n_numbers(self) -> int:
-        """How many numbers a row has."""
-        return len(self._places)
+        self._is_dense = size <= 4 * (len(held) + len(places))
+        # So few tables at once that they stay in the processor's cache.
+        n_numbers = 4 * size if self._is_dense else 1 + len(places)
+        self.n_at_once = max(2**20 // max(self.n_rows * n_numbers, size**2), 1)
 
     def with_numbers(self, numbers: Sequence[Floats]) -> Design:
         """Return the same with each number of the rows, (n_tables or 1, n)."""
         found = copy.copy(self)
         if numbers:
             found._numbers = np.stack(np.broadcast_arrays(*numbers), axis=1)
+        if self._is_dense:
+            own, found._places = found._numbers, list(range(self.size))
+            found._numbers = np.empty((len(own), self.size, self.n_rows))
+            found._numbers[:] = self._indicators.toarray().T[:-1]
+            found._numbers[:, self._places] = own
         return found
 
     def part(self, tables: NDArray) -> Design:
@@ -243,32 +248,36 @@ class Design:
 
     def without_products(self) -> Design:
         """Return the same with zeros in place of products."""
-        found, n = copy.copy(self), self.n_numbers - self.n_products
+        found, n = copy.copy(self), len(self._places) - self.n_products
         found._numbers, found._places = self._numbers[:, :n], self._places[:n]
         return found
 
     def at(self, slopes: Floats) -> Floats:
         """Return sums over all columns times slopes, (n_tables, size): of shape (n_tables, n)."""
-        found = (self._indicators @ np.pad(slopes, ((0, 0), (0, 1))).T).T
-        return found + (slopes[:, None, self._places] @ self._numbers)[:, 0]
+        found = (slopes[:, None, self._places] @ self._numbers)[:, 0]
+        if not self._is_dense:
+            found += (self._indicators @ np.pad(slopes, ((0, 0), (0, 1))).T).T
+        return found
 
     def sums(self, weights: Floats) -> Floats:
         """Return sums over rows that have weights, (n_tables, n), of shape (n_tables, size)."""
-        found = (self._indicators.T @ weights.T).T[:, :-1]
+        found = np.zeros((len(weights), self.size))
+        if not self._is_dense:
+            found[:] = (self._indicators.T @ weights.T).T[:, :-1]
         found[:, self._places] = (self._numbers @ weights[..., None])[..., 0]
         return found
 
     def squares(self, weights: Floats) -> Floats:
         """Return such sums of products of two columns, of shape (n_tables, size, size)."""
         width, n_tables, at = self.size + 1, len(weights), self._places
-        pairs = np.zeros((width**2, n_tables))
-        for own in self._held:
+        pairs, weighted = np.zeros((width**2, n_tables)), self._numbers * weights[:, None]
+        for own in () if self._is_dense else self._held:
             pairs += _sparse(own * width + self._held, width**2).T @ weights.T
         found = pairs.T.reshape(n_tables, width, width)
-        weighted = self._numbers * weights[:, None]
-        beside = (self._indicators.T @ weighted.reshape(-1, self.n_rows).T).T
-        found[:, at] = beside.reshape(n_tables, -1, width)
-        found[:, :, at] = found[:, at].swapaxes(1, 2)
+        if not self._is_dense:
+            beside = (self._indicators.T @ weighted.reshape(-1, self.n_rows).T).T
+            found[:, at] = beside.reshape(n_tables, -1, width)
+            found[:, :, at] = found[:, at].swapaxes(1, 2)
         found[:, np.array(at, int)[:, None], at] = weighted @ self._numbers.swapaxes(1, 2)
         return found[:, :-1, :-1]
 

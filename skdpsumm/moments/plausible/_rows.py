@@ -679,8 +679,7 @@ def designs(
     pairs = list(combinations_with_replacement(numbers, 2)) if products else []
     places, held = [*numbers, *range(size, size + len(pairs))], [np.zeros_like(own[0], int), *held]
     whole = Design(np.array(held), places, size + len(pairs), len(pairs))
-    step = max(2**20 // max(own.shape[1] * (1 + len(places)), whole.size**2), 1)
-    n_tables = len(rows.weights)
+    step, n_tables = whole.n_at_once, len(rows.weights)
     for some in (slice(k, k + step) for k in range(min(1, n_tables - 1), n_tables, step)):
         scaled = {
             place: np.nan_to_num((of_tables(own, some) - low) / (high - low))
