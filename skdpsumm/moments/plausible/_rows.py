@@ -597,9 +597,9 @@ def positive_weights(
     means, variances and covariances of numbers, are what the signed table has (calibration [1]_).
 
     Points keep the counts of single columns, to which they are raked again, and have these sums to
-    a tenth of their standard deviation: exact sums, which may be those of no table, would move the
-    body of a long tail. The part is 1 / N_TABLES. Other rows have the sums, or
-    where none are found that have all of these, all but the variances and covariances.
+    1 / N_TABLES of their standard deviation: exact sums, which may be those of no table, would move
+    the body of a long tail. Other rows have the sums, or where none are found that have all of
+    these, all but the variances and covariances.
 
     Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
     rows lie where the model has them: then all sums are moved by what the mean over all tables is
@@ -618,7 +618,6 @@ def positive_weights(
     few = len(numbers) ** 4 <= 4 * rows.n
     own, sums = np.maximum(rows.weights[0], 0.0), _kept_sums(rows, columns, few)
     shift = 0.0 if of_noise is None else (_kept_sums(of_noise, columns, few) - sums).mean(axis=0)
-    cost = np.var(sums, axis=0) / N_TABLES**2
     yield own
     for block, functions in designs(rows, columns, few):
         signed = rows.weights[block]
@@ -638,7 +637,7 @@ def positive_weights(
             found = start
             for _ in range(RAKING_SWEEPS):
                 found = raked_as(start, found, rows.places[: len(columns)])
-                found = calibrated(found, goal, functions, cost)
+                found = calibrated(found, goal, functions, np.var(sums, axis=0) / N_TABLES**2)
         yield from found
 
 
