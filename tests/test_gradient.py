@@ -189,8 +189,8 @@ def test_where_numbers_lie_moves_by_what_is_priced(limit, adjacency, monkeypatch
     assert (moved <= priced).all()
     assert (moved > 0.999 * np.array(priced)).all()
     assert priced == [k * far / _gradient._COUNT_GRID for far, _ in plan._facts[-2:]]
-    # 900 rows have the whole clip, and half of it where none are told.
-    table = np.zeros((900, 1)), np.zeros(900), None if limit is None else range(900)
+    # 2,000 rows have the whole clip, and half of it where none are told.
+    table = np.zeros((2000, 1)), np.zeros(2000), None if limit is None else range(2000)
     draft = opened(clone(model).set_params(epsilon=3.0), *table)
     draft.plan.release(draft.problem)
     assert draft.plan._rows.gain == (1.0 if draft.plan._count_is_public else 2.0)
