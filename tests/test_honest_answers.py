@@ -191,13 +191,13 @@ def ruled():
     return ruled_by(0)
 
 
-def test_a_condition_that_the_schema_settles_has_the_error_of_the_number_of_rows():
+def test_a_condition_that_the_schema_settles_has_the_error_of_the_number_of_rows(ruled):
     """Whatever bins the release has: all values that a row can have are asked."""
-    ruled = ruled_by(4)  # a spread of 100 draws is 7% uncertain
+    # A spread of 100 draws has a deviation of 7 per cent.
     noise = ruled.sketch_.n_noise_std
     for condition, most in (
-        (lambda rows: rows["age"] >= 0, 1.01),
-        (lambda rows: rows["pay"] < 6000, 1.01),
+        (lambda rows: rows["age"] >= 0, 1.25),
+        (lambda rows: rows["pay"] < 6000, 1.25),
         (lambda rows: ~(rows["smokes"].astype(bool) & (rows["age"] <= 13)), 2.0),
     ):
         answer, _ = said(lambda condition=condition: ruled.count(condition))

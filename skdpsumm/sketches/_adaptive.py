@@ -368,10 +368,11 @@ class Steps:
         """
         sizes = feature_map.sizes
         weights = weights_of(sizes, self.design, self.budget)
-        noisy, std = np.empty(len(exact)), np.empty(len(sizes))
+        noisy, std, starts = np.empty(len(exact)), np.empty(len(sizes)), np.cumsum(sizes) - sizes
         for size in np.unique(sizes):
             alike = sizes == size
-            cells, part = np.repeat(alike, sizes), share * weights[alike].sum() / weights.sum()
+            cells = (starts[alike, None] + np.arange(size)).ravel()
+            part = share * weights[alike].sum() / weights.sum()
             distances = self.design.distances_of(int(alike.sum()))
             noisy[cells], std[alike] = self.budget.count(exact[cells], share=part, **distances)
         self.parts.append(Part(feature_map, noisy / GRID, std / GRID))
@@ -967,8 +968,8 @@ class AdaptiveSketcher(TableSketcher):
         any question.
     workload : list of column groups, default=None
         Groups that you are sure to ask about, such as ``[["sex", "hours"]]``. They are always
-        counted, and together have half of what bins, columns and choices leave of the budget: name
-        few. The default, None, leaves that to what is chosen.
+        counted, and together have half of what bins, columns and choices leave of the budget, or
+        more where fewer groups are chosen: name few. The default, None, leaves all to the latter.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         How two neighbouring tables differ: by one row more or less, or by other values in one row.
         With `max_rows_per_group` it is one group. The default also protects the number of rows.
@@ -1008,10 +1009,12 @@ class AdaptiveSketcher(TableSketcher):
     The budget is mu^2 under Gaussian noise and epsilon under pure DP. 8 per cent of it find bins:
     up to 5 find where rows heap, on up to four levels, and the rest makes bins of that. 15 count
     each column (30 with a target; up to 35 and 80 if rows are few for the noise), and 5 pay for the
-    choices. The rest counts what is chosen: about ``0.4 sqrt(n mu)`` groups, but at least 16, and
-    at least one for each column. Where there are at most 1.4 times as many groups (1.1 with a
-    target), all are counted and nothing is chosen. With ``epsilon=np.inf``, all are counted. A
-    group has at most 131,072 cells.
+    choices. The rest counts what is chosen, and half of it the workload if there is one. Without a
+    target, groups of c cells share it in proportion to ``c**(1/3)`` (``c**(1/4)`` under pure DP):
+    then sums over half of a group's cells are least off. Chosen are about ``0.4 sqrt(n mu)``
+    groups, but at least 16, and at least one for each column. Where there are at most 1.4 times as
+    many groups (1.1 with a target), all are counted and nothing is chosen. With
+    ``epsilon=np.inf``, all are counted. A group has at most 131,072 cells.
 
     Two such sketches have different maps, so `+` refuses them. To combine owners, release one
     sketch of all rows, or give each owner a `HistogramSketcher` with the same list of groups.
@@ -1159,9 +1162,10 @@ class AdaptiveSketcher(TableSketcher):
         -------
         dict
             "column" is the standard error of a cell of one column, as a share of the rows. "pair"
-            is that of a cell of a pair that is counted. Both are before all counts are brought
-            together, which lowers them. "n_pairs" says how many pairs (and triples, with a target)
-            are counted beside the base, and "n_candidates" out of how many.
+            is that of a cell of a chosen group, if all of these had equal shares: without a target,
+            groups of few cells have up to twice that, and those of many less. Both are before all
+            counts are brought together, which lowers them. "n_pairs" says how many pairs (and
+            triples, with a target) are counted beside the base, and "n_candidates" out of how many.
         """
         self._check_parameters()
         known = as_schema(self.schema)

@@ -310,6 +310,10 @@ class PrivateSketch:
         added = self.releases + other.releases
         # Nobody can stop an owner from sending what another has sent: then the sum does not say.
         is_known = len({key for key, _ in added}) == len(added) <= MOST_ADDED
+        # One level stands for a block, so the two must be in one proportion in all of it.
+        for _, where in self.blocks():
+            own, others = self.noise_std[where], other.noise_std[where]
+            is_known &= np.allclose(own * others[0], others * own[0], rtol=1e-6, atol=0.0)
         return PrivateSketch(
             self.feature_map,
             self.sums + other.sums,
@@ -563,7 +567,7 @@ def _check_rows(sketch: PrivateSketch) -> None:
 def _noise_of_blocks(sketch: PrivateSketch, adjacency: str) -> list[tuple[float, float, float]]:
     """Return the L1 and L2 sensitivity and the stated noise of each part, in grid units.
 
-    Each histogram of a block is a part of its own.
+    Histograms of a block with the same noise are a part.
 
     The sensitivities are those of a unit of the claim. Of a merged sketch the stated noise is that
     of all its releases, more than each of them has. A claim may cost more than all blocks: an
@@ -572,10 +576,12 @@ def _noise_of_blocks(sketch: PrivateSketch, adjacency: str) -> list[tuple[float,
     limit = stated_limit(sketch.privacy)
     moved, blocks = sensitivities(sketch.feature_map, adjacency, limit), []
     for (l1, l2), (part, where) in zip(moved, sketch.blocks(), strict=True):
-        # Each of n histograms moves as much as any other.
-        groups = part.row_groups() or [slice(None)]
-        one, noise = (l1 / len(groups), l2 / math.sqrt(len(groups))), sketch.noise_std[where]
-        blocks += [(*one, float(noise[group].min()) * GRID) for group in groups]
+        # Each of n histograms moves as much as any other. Those with the same noise are one part.
+        starts = [group.start for group in part.row_groups()] or [0]
+        least = np.minimum.reduceat(sketch.noise_std[where], starts)
+        for std, k in zip(*np.unique(least, return_counts=True), strict=True):
+            of_all = float(k) / len(starts)
+            blocks.append((l1 * of_all, l2 * math.sqrt(of_all), float(std) * GRID))
     if sketch.privacy.adjacency == "add_remove" and not sketch.n_from_sums:
         most = float(limit * GRID if isinstance(limit, int) else GRID)
         blocks.append((most, most, sketch.n_noise_std * GRID))

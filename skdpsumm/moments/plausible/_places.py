@@ -292,7 +292,7 @@ def crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
     before = np.searchsorted(smooth, np.arange(len(mass)))
     after = np.searchsorted(smooth, np.arange(len(mass)), side="right") + 1
     explained = np.maximum(padded[before], padded[after]) * width + noise
-    found = np.maximum(mass - explained, 0.0) / np.maximum(mass, TINY)
+    found = np.maximum(mass - np.maximum(explained, 0.0), 0.0) / np.maximum(mass, TINY)
     # Where most rows are a crowd, so may be the rest: noise alone does not explain it.
     return np.minimum(found + found**3, 1.0)
 
