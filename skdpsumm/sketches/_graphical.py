@@ -1343,7 +1343,7 @@ class GraphicalModel:
         factors = [_of_rows(codes, self.sizes, weights, target, alpha) for target in targets]
         potentials = {factor.target.key: np.zeros(factor.slack.shape) for factor in factors}
         shared, ahead, start = overlaps(factors), Anderson(factors), weights
-        # Twelve accelerated sweeps come as near as twenty others (examples/benchmarks/graphical.py).
+        # Twelve accelerated sweeps are as good as twenty others (examples/benchmarks/graphical.py).
         last = 11
         for sweep in range(last + 1):
             before = ahead.flat(potentials)
