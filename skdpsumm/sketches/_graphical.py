@@ -1344,11 +1344,15 @@ class GraphicalModel:
         potentials = {factor.target.key: np.zeros(factor.slack.shape) for factor in factors}
         shared, ahead, start = overlaps(factors), Anderson(factors), weights
         # Twelve accelerated sweeps are as good as twenty others (examples/benchmarks/graphical.py).
-        last = 11
+        last, least, best = 11, np.inf, weights
         for sweep in range(last + 1):
             before = ahead.flat(potentials)
-            moved, worst = fit_factors(factors, weights, potentials)
-            weights = weights * moved
+            with np.errstate(over="ignore", invalid="ignore"):  # rows may have no weights that fit
+                moved, worst = fit_factors(factors, weights, potentials)
+                best, least = (weights, worst) if worst < least else (best, least)
+                weights = weights * moved
+            if not 0 < weights.sum() < np.inf:
+                return best
             for overlap in shared:
                 overlap.share_out(potentials)
             if worst < MISSED_NOISE:
@@ -1358,7 +1362,7 @@ class GraphicalModel:
                 told = np.where(start > 0, told, -np.inf)
                 weights = start * np.exp(told - told.max())
                 weights /= weights.sum()
-        return weights
+        return weights if worst <= least else best
 
     def rounded(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return codes of rows whose counts are those of `table`, of all that was counted."""

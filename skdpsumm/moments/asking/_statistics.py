@@ -1016,7 +1016,7 @@ class StatisticsMixin:
         told = sums if self._conditions else self._plausible.n_rows
         told = np.rint(told if n_rows is None else n_rows).astype(int)
         sizes = np.broadcast_to(told, len(sums))
-        if not sizes.any() or np.any(sums[sizes > 0] == 0):
+        if not sizes.any() or np.any(sums[sizes > 0] < 0.5):
             raise ValueError(NOBODY)
         tables, badge = [], self.sketch_.privacy.badge
         for k, (one, n) in enumerate(zip(weights, sizes.tolist(), strict=True), 1):

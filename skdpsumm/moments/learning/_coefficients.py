@@ -206,7 +206,8 @@ def _inverse_root(curvature: Floats, n_outputs: int) -> Floats:
     # Units give each input the curvature 1: a range may be far wider than the values. They are
     # those of all classes, so that the coefficients of these still sum to 0.
     of_inputs = np.diagonal(curvature).reshape(n_outputs, -1).sum(axis=0)
-    units = np.tile(1 / np.sqrt(np.maximum(of_inputs, TINY)), n_outputs)
+    # An input with less of it than a rounding error has none.
+    units = np.tile(np.maximum(of_inputs, max(UNIT**2 * of_inputs.max(), TINY)) ** -0.5, n_outputs)
     values, vectors = np.linalg.eigh(curvature * units * units[:, None])
     # Sums of so many rows are off by this part. Of classes that are apart little more is left.
     kept = values > ROWS_OF_MODEL * UNIT * values.max()

@@ -438,11 +438,11 @@ class DrawnTables:
         more = self._in_empty_cells(groups if empty else [], codes)
         codes, base = np.concatenate([codes, more]), np.append(base, np.full(len(more), ROUNDING))
         weights = np.concatenate([weights, np.zeros((len(weights), len(more)))], axis=1)
-        rng, values, words = self._stream("points", columns), {}, dict[int, Codes]()
+        rng, values, words, n = self._stream("points", columns), {}, dict[int, Codes](), len(base)
         for j in columns:
             places, column, cell = self.places(j), self.model.cells[j], codes[:, j]
             if places.is_exact:
-                atom, where = column.at(cell, rng.random(len(base)))
+                atom, where = column.at(cell, rng.random(n))
                 values[j] = column.values(atom, where)
                 words |= {j: atom} if column.edges is None else {}
                 if column.n_atoms > column.n_cells:
@@ -450,7 +450,6 @@ class DrawnTables:
                     weights *= shares / np.maximum(shares[:1], TINY)
             else:
                 # One table after the other, so that all stays in the processor's cache.
-                n = len(base)
                 found = [at_quantiles(q[None], cell, rng.random((1, n))) for q in places.quantiles]
                 values[j] = np.concatenate(found)
         possible = self.model.schema.allows(values)
@@ -461,7 +460,7 @@ class DrawnTables:
         # Counts of single columns have less noise than others, and are met last.
         raked = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
         if self.n_tables:
-            followed = self.followed(weights[1:], base, cells)
+            followed = self.followed(weights[1:], base, [*cells, *margins])
             weights = np.concatenate([weights[:1], followed])
         kept = [place for place, _ in (*margins, *cells)]
         rows = replace(self._made(values, weights), raked=raked, places=kept, atoms=words)

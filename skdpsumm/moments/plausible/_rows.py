@@ -596,7 +596,7 @@ def positive_weights(
     exp(lambda g)``, until the number of rows, of each category and of missing values, and the
     means, variances and covariances of numbers, are what the signed table has (calibration [1]_).
 
-    Points keep the counts of single columns, to which they are raked again, and have these sums to
+    Points keep the counts of single columns, to which they are raked last, and have these sums to
     1 / N_TABLES of their standard deviation: exact sums, which may be those of no table, would move
     the body of a long tail. Other rows have the sums, or where none are found that have all of
     these, all but the variances and covariances.
@@ -638,6 +638,7 @@ def positive_weights(
             for _ in range(RAKING_SWEEPS):
                 found = raked_as(start, found, rows.places[: len(columns)])
                 found = calibrated(found, goal, functions, np.var(sums, axis=0) / N_TABLES**2)
+            found = raked_as(start, found, rows.places[: len(columns)])
         yield from found
 
 
