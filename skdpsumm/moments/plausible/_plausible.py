@@ -412,7 +412,7 @@ class DrawnTables:
         anywhere = self.model.allowed(anywhere)
         found = anywhere[meets(self._valued(columns, anywhere, rng))]
         others = found[:n]
-        one_row = len(found) / ROWS_OF_MODEL / max(len(others), 1)
+        one_row = len(found) / max(len(anywhere), 1) / max(len(others), 1)
         rare = base.sum() / ROWS_OF_MODEL
         own = np.where(met, base * n / ROWS_OF_MODEL, base)
         base = np.concatenate([own, np.full(len(more), rare), np.full(len(others), one_row)])

@@ -596,10 +596,10 @@ def positive_weights(
     exp(lambda g)``, until the number of rows, of each category and of missing values, and the
     means, variances and covariances of numbers, are what the signed table has (calibration [1]_).
 
-    Points keep the counts of single columns, to which they are raked last, and have these sums to
-    1 / N_TABLES of their standard deviation: exact sums, which may be those of no table, would move
-    the body of a long tail. Other rows have the sums, or where none are found that have all of
-    these, all but the variances and covariances.
+    Points have these sums to about 1 / N_TABLES of their standard deviation, and are raked to the
+    counts of single columns last, which moves the sums again: exact sums, which may be those of no
+    table, would move the body of a long tail. Other rows have the sums, or where none are found
+    that have all of these, all but the variances and covariances.
 
     Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
     rows lie where the model has them: then all sums are moved by what the mean over all tables is
