@@ -62,6 +62,8 @@ class Rounding:
     rng : Generator
     tables : mapping of tuple of int to ndarray
         Probabilities of the cells of groups, that counts of rows are to match.
+    known : ndarray of shape (n_rows, k), default=None
+        Of the first k columns, if they were drawn before.
 
     Attributes
     ----------
@@ -75,10 +77,13 @@ class Rounding:
         n_rows: int,
         rng: np.random.Generator,
         tables: Mapping[Group, Floats],
+        known: Codes | None = None,
     ):
         self.codes = np.zeros((n_rows, len(sizes)), np.int64, order="F")
-        self._sizes, self._rng, self._tables = sizes, rng, dict(tables)
-        self._order, self._drawn = np.arange(n_rows), set[int]()
+        known = self.codes[:, :0] if known is None else known
+        self.codes[:, : known.shape[1]] = known
+        self._sizes, self._rng, self.tables = sizes, rng, tables
+        self._order, self._drawn = np.arange(n_rows), set(range(known.shape[1]))
 
     def draw(self, a: int, given: Sequence[int], conditional: Floats) -> None:
         """Draw column `a`, with ``conditional[..., k]`` its probabilities given other columns."""
@@ -115,7 +120,7 @@ class Rounding:
     def _wanted(self, a: int) -> list[_Wanted]:
         """Return the tables of a column and others that are drawn."""
         found = []
-        for group, table in self._tables.items():
+        for group, table in self.tables.items():
             others = [b for b in group if b != a]
             if len(others) < len(group) and self._drawn.issuperset(others):
                 counts = np.moveaxis(table, group.index(a), -1) * len(self.codes)

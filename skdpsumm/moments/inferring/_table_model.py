@@ -45,6 +45,7 @@ from .._numbers import (
     UNTOLD_SHARE,
     Group,
 )
+from ._inside_cells import places_of_rows
 
 
 def _summed(values: Floats) -> Floats:
@@ -471,6 +472,11 @@ class ColumnCells:
                 found[: self.n_present] = np.rint(np.diff(self.edges) / step) <= 1
         return found
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether all rows of a cell have one value, or none that can be compared."""
+        return self.edges is None or bool(self.single.all() and self.n_atoms == self.n_cells)
+
     def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
         """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
         ends = np.cumsum(self.shares[self.by_cell])  # each cell's shares sum to one
@@ -516,10 +522,18 @@ class ColumnCells:
         kept = [atoms[atoms < self.n_present] for atoms in cells]
         return [(low[a[0]], high[a[-1]]) if len(a) else None for a in kept]
 
-    def draw(self, codes: Codes, rng: np.random.Generator) -> NDArray:
-        """Return a value in each cell that is asked for, spread over it evenly by `shares`."""
-        order, u = in_order(rng.permutation(len(codes)), codes), np.empty(len(codes))
-        u[order] = evenly(rng.random(), len(codes))
+    def draw(
+        self, codes: Codes, rng: np.random.Generator, places: Codes | None = None
+    ) -> NDArray:
+        """Return a value in each cell that is asked for, spread over it evenly by `shares`.
+
+        They go up with `places`, if these are given.
+        """
+        order, rows = rng.permutation(len(codes)), np.bincount(codes, minlength=self.n_cells)
+        order = order if places is None else in_order(order, places)
+        order, u = in_order(order, codes), np.empty(len(codes))
+        rank = np.arange(len(codes)) - np.repeat(np.cumsum(rows) - rows, rows)
+        u[order] = (rank + np.repeat(evenly(rng.random(), len(rows)), rows)) / np.repeat(rows, rows)
         return self.values(*self.at(codes, u))
 
     def anywhere(self, n: int, rng: np.random.Generator) -> NDArray:
@@ -823,7 +837,9 @@ class TableModel:
     def sample(self, n_rows: int, rng: np.random.Generator) -> NDArray:
         """Return synthetic rows, shape (n_rows, d), whose counts are those of `table`."""
         codes = self.model.rounded(n_rows, rng)
-        found = {j: column.draw(codes[:, j], rng) for j, column in enumerate(self.cells)}
+        places = places_of_rows(self, codes, rng)
+        of_columns = enumerate(self.cells)
+        found = {j: column.draw(codes[:, j], rng, places.get(j)) for j, column in of_columns}
         if self.schema.impossible:
             self._make_possible(found, codes, rng)
         return stack_columns([*found.values()])

@@ -50,6 +50,7 @@ from .._numbers import (
     SURE_MASS,
     Group,
 )
+from ..inferring._inside_cells import correlation, slopes
 from ..inferring._table_model import TableModel, by_a_jump, smooth_pieces
 from ._noise import coins
 
@@ -103,12 +104,6 @@ class Places:
         self._fill(step)
         if self._n_tables and self.column.edges is not None:
             self._crowd(self.column.edges, model.noise_of_cells((j,)))
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all rows of a cell have one value, or none that can be compared."""
-        alone = self.column.single.all() and self.column.n_atoms == self.column.n_cells
-        return self.column.edges is None or bool(alone)
 
     @property
     def size(self) -> int:
@@ -319,80 +314,6 @@ def clipped(
 # ---- several columns
 
 
-def across(mass: Floats, values: Floats) -> tuple[Floats, Codes, Codes]:
-    """Return by how much values grow from the lowest to the highest row of each cell.
-
-    Between the middles of two cells they change evenly, as the rows do. The cells before and after
-    each one come second and third.
-    """
-    k = np.arange(len(mass))
-    before, after = np.maximum(k - 1, 0), np.minimum(k + 1, len(mass) - 1)
-    middle = np.cumsum(mass) - mass / 2
-    part = np.minimum(mass / np.maximum(middle[after] - middle[before], TINY), 1.0)
-    return (part * (values[after] - values[before]).T).T, before, after
-
-
-def slopes(model: TableModel, j: int, other: int) -> Floats:
-    """Return how another column goes along inside the cells of a numeric one.
-
-    The shares of the other column's cells change evenly from cell to cell. Of the changes, all
-    squared together, noise makes a part: they are taken for as much smaller (as James and Stein
-    do).
-
-    Returns
-    -------
-    ndarray of shape (n_cells of j, n_cells of the other)
-        By what part of itself a share grows from the lowest to the highest row of a cell.
-    """
-    n = model.sizes[j] - model.schema.missing(j)
-    table = np.maximum(model.table((j, other)), 0.0)[:n]
-    mass = table.sum(axis=1) + TINY
-    shares = table / mass[:, None]
-    step, before, after = across(mass, shares)
-    noise = model.noise_of_cells((j, other))[:n] / model.n_rows
-    off = np.minimum(noise / mass[:, None], 1.0)
-    of_noise = mass**2 @ (off[after] ** 2 + off[before] ** 2)
-    apart = mass**2 @ (shares[after] - shares[before]) ** 2
-    told = np.maximum(1 - of_noise / np.maximum(apart, TINY), 0.0)
-    found = np.zeros((model.sizes[j], model.sizes[other]))
-    # A share that grows by twice itself grows from 0.
-    found[:n] = np.clip(step * told / np.maximum(shares, TINY), -2.0, 2.0)
-    return found
-
-
-def correlation(model: TableModel, a: int, b: int) -> Floats:
-    """Return how b goes along with a inside the cells of a, by what neighbours tell.
-
-    The median of b changes from cell to cell of a by a step that neighbours tell, and b has
-    quartiles in the cell. If a is even in its cell and b the step times a plus normal errors, with
-    x = step / (distance of the quartiles), the correlation is about 0.389 x = x 1.349 / sqrt(12);
-    it is 1 at x = 2, where steps alone make the quartiles.
-
-    Returns
-    -------
-    ndarray of shape (2, n_cells)
-        The correlation by ranks, if only the step across the cell makes it, and if what is left
-        beside the steps is alike in all cells.
-    """
-    n = model.sizes[a] - model.schema.missing(a)
-    table = np.maximum(model.table((a, b)), 0.0)[:n]
-    mass = table.sum(axis=1) + TINY
-    ends = np.concatenate([[0.0], np.cumsum(np.maximum(model.table((b,)), 0.0))])
-    curves = np.concatenate([np.zeros((n, 1)), np.cumsum(table, axis=1)], axis=1) / mass[:, None]
-    low, median, high = np.array([np.interp([0.25, 0.5, 0.75], c, ends) for c in curves]).T
-    step, spread = across(mass, median)[0], np.maximum(high - low, 1e-6)
-    x = step / spread
-    own = 0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4
-    # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
-    left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
-    order = np.argsort(left)
-    quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
-    alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
-    found = np.zeros((2, model.sizes[a]))
-    found[:, :n] = np.clip([own, alike], -0.99, 0.99)
-    return found
-
-
 def drawn_odds(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
     """Return the odds ratio in each cell, by the model and in each table, (1 + n_tables, n).
 
@@ -512,7 +433,7 @@ class InsideCells:
     ):
         self._model, self._places, self._code, self._m = model, places, code, m
         self._counts, self._n_tables, self._rng = counts, n_tables, rng
-        self.loose = [k for k, one in enumerate(places) if not one.is_exact]
+        self.loose = [k for k, one in enumerate(places) if not one.column.is_exact]
         n, n_units = len(self.loose), len(code[0]) // m
         # A value is one of few quantiles of its cell: half of the digits tell which.
         drawn = rng.random((n, n_tables, n_units), dtype=np.float32)

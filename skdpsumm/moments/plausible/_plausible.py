@@ -354,7 +354,7 @@ class DrawnTables:
         sizes, n_units = table.shape[1:], math.prod(table.shape[1:])
         places = [self.places(j) for j in columns]
         m = 1
-        if not all(one.is_exact for one in places):
+        if not all(one.column.is_exact for one in places):
             n_rows = ROWS_OF_TABLE if self.n_tables else ROWS_OF_MODEL
             m = 2 ** int(math.log2(max(n_rows / n_units, FEWEST_IN_CELL)))
         unit = np.repeat(np.arange(n_units), m)
@@ -363,7 +363,7 @@ class DrawnTables:
         values = {
             j: self.model.cells[j].values(of_unit[k], np.full(len(unit), 0.5))
             for k, j in enumerate(columns)
-            if places[k].is_exact
+            if places[k].column.is_exact
         }
         rng = self._stream("joint", columns)
         inside = InsideCells(self.model, places, code, m, self._n_moved, rng, self.counts)
@@ -441,7 +441,7 @@ class DrawnTables:
         rng, values, words, n = self._stream("points", columns), {}, dict[int, Codes](), len(base)
         for j in columns:
             places, column, cell = self.places(j), self.model.cells[j], codes[:, j]
-            if places.is_exact:
+            if column.is_exact:
                 atom, where = column.at(cell, rng.random(n))
                 values[j] = column.values(atom, where)
                 words |= {j: atom} if column.edges is None else {}
