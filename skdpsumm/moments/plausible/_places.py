@@ -50,8 +50,7 @@ from .._numbers import (
     SURE_MASS,
     Group,
 )
-from ..inferring._inside_cells import correlation, slopes
-from ..inferring._table_model import TableModel, by_a_jump, smooth_pieces
+from ..inferring._table_model import TableModel, by_a_jump, correlation, slopes, smooth_pieces
 from ._noise import coins
 
 
