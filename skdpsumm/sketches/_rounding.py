@@ -13,7 +13,8 @@ does to the first rows, the next set right, also in tables with columns that are
 last few go one by one to the value that is wanted most.
 
 Weighted rows become whole ones in the same way (`whole_rows`); `calibrated`, `raked_as` and
-`projected` give them weights that are not negative.
+`projected` give them weights that are not negative. Places in cells are rounded as cells are, to
+tables of places (`interpolated`, `coupled`).
 
 It is the rounding of private-pgm [2]_, which takes whole rows of each stretch and draws the rest at
 random, with the rest balanced over all tables.
@@ -33,6 +34,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq
 from scipy.sparse import csc_array
 
@@ -276,6 +278,85 @@ def projected(counts: Floats, possible: NDArray[np.bool_]) -> Floats:
     last = np.sum(ordered > excess, axis=1, keepdims=True) - 1
     found[:, possible] = np.maximum(own - np.take_along_axis(excess, last, axis=1), 0.0)
     return found
+
+
+def interpolated(counts: Floats, n_places: int) -> Floats:
+    """Return counts of places in each cell of a number, as cells of another column change.
+
+    The other's counts, summed along the number's rows, are interpolated without a wave [1]_. Each
+    place has as many rows.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n, k)
+        More than 0.
+    n_places : int
+
+    Returns
+    -------
+    ndarray of shape (n, n_places, k)
+
+    References
+    ----------
+    .. [1] Fritsch and Carlson (1980), "Monotone piecewise cubic interpolation".
+    """
+    mass = counts.sum(axis=1) + UNIT * counts.sum()
+    below = PchipInterpolator(running_sums(mass), running_sums(counts))
+    found = np.diff(below(running_sums(np.repeat(mass / n_places, n_places))), axis=0)
+    return found.reshape(len(counts), n_places, -1)
+
+
+def coupled(table: Floats, odds: Floats, n_places: int) -> Floats:
+    """Return counts of places of two numbers, where b's rank in a cell of a follows a's place.
+
+    They are Plackett's copula [1]_.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n, k)
+        Counts of cells, more than 0.
+    odds : ndarray of shape (n,)
+        The odds ratio in each cell of a.
+    n_places : int
+        Of each cell.
+
+    Returns
+    -------
+    ndarray of shape (n, n_places, k, n_places)
+
+    References
+    ----------
+    .. [1] Nelsen (2006), "An Introduction to Copulas", section 3.3.1.
+    """
+    mass, odds = table.sum(axis=1, keepdims=True), odds[:, None, None]
+    v = running_sums(np.repeat((table / mass).T / n_places, n_places, axis=0)).T[:, None]
+    u = (np.arange(n_places + 1) / n_places)[:, None]
+    a = 1 + (odds - 1) * (u + v)
+    below = 2 * u * v * odds / (a + np.sqrt(a**2 - 4 * u * v * odds * (odds - 1)))
+    found = np.diff(np.diff(below, axis=1), axis=2) * mass[..., None]
+    return found.reshape(len(table), n_places, -1, n_places)
+
+
+def raked_places(counts: Floats, table: Floats) -> Floats:
+    """Return counts of places that sum to a table's cells, and to as many in all places of a cell.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n, places of each, k, places of each)
+    table : ndarray of shape (n, k)
+    """
+    counts = np.maximum(counts, TINY)
+    for _ in range(RAKING_SWEEPS):
+        for places, others in ((1, (2, 3)), (3, (0, 1))):
+            own = counts.sum(axis=others, keepdims=True)
+            counts *= own.mean(axis=places, keepdims=True) / own
+        counts *= (table / counts.sum(axis=(1, 3)))[:, None, :, None]
+    return counts
+
+
+def running_sums(values: Floats) -> Floats:
+    """Return the sums of the first values, from none to all of them."""
+    return np.insert(np.cumsum(values, axis=0), 0, 0.0, axis=0)
 
 
 def evenly(start: float, n: int) -> Floats:

@@ -34,7 +34,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq
 
 from ..._computing import TINY, Codes, Floats
@@ -42,12 +41,19 @@ from ...features._feature_maps import FeatureMap, HistogramMap
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel, Marginal
 from ...sketches._private_sketch import PrivateSketch
-from ...sketches._rounding import RAKING_SWEEPS, Rounding, evenly, in_order
+from ...sketches._rounding import (
+    Rounding,
+    coupled,
+    evenly,
+    in_order,
+    interpolated,
+    raked_places,
+    running_sums,
+)
 from .._numbers import (
     MOST_TABLE_CELLS,
     N_QUANTILES,
     PSEUDO_ROWS,
-    ROUNDING,
     SPIKE,
     TOLD_SHARE,
     UNTOLD_SHARE,
@@ -56,11 +62,6 @@ from .._numbers import (
 
 # Two columns together have as many places in a common cell as one has quantiles.
 N_PLACES = math.isqrt(N_QUANTILES)
-
-
-def _summed(values: Floats) -> Floats:
-    """Return the sums of the first values, from none to all of them."""
-    return np.insert(np.cumsum(values, axis=0), 0, 0.0, axis=0)
 
 
 def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> tuple[Floats, Codes]:
@@ -259,8 +260,11 @@ class _Tree:
         self._cells, pieces = cell[self._order], piece[self._order]
         is_first = np.diff(pieces, prepend=-1) != 0
         self._pieces = np.cumsum(is_first) - 1
-        self._counted = [_summed(one[pieces[is_first]]) for one in counted]
-        self._expected, self._ends_of_range = _summed(expected[self._order]), at_end[self._order]
+        self._counted = [running_sums(one[pieces[is_first]]) for one in counted]
+        self._expected, self._ends_of_range = (
+            running_sums(expected[self._order]),
+            at_end[self._order],
+        )
 
     def split(self, rows: Floats, places: Floats) -> tuple[Floats, Nodes]:
         """Return the share of each atom in its cell, and all nodes as `ColumnCells` has them.
@@ -956,7 +960,7 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     return found
 
 
-def correlation(model: TableModel, a: int, b: int) -> Floats:
+def correlation(model: TableModel, a: int, b: int) -> tuple[Floats, float]:
     """Return how b goes along with a inside the cells of a, by what neighbours tell.
 
     The median of b changes from cell to cell of a by a step that neighbours tell, and b has
@@ -969,6 +973,8 @@ def correlation(model: TableModel, a: int, b: int) -> Floats:
     ndarray of shape (2, n_cells)
         The correlation by ranks, if only the step across the cell makes it, and if what is left
         beside the steps is alike in all cells.
+    float
+        How much neighbours tell: the mean square of the first.
     """
     n = model.sizes[a] - model.schema.missing(a)
     table = np.maximum(model.table((a, b)), 0.0)[:n]
@@ -986,7 +992,7 @@ def correlation(model: TableModel, a: int, b: int) -> Floats:
     alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
     found = np.zeros((2, model.sizes[a]))
     found[:, :n] = np.clip([own, alike], -0.99, 0.99)
-    return found
+    return found, float(mass @ found[0, :n] ** 2)
 
 
 # ---- places of synthetic rows
@@ -1005,8 +1011,8 @@ def places_of_rows(model: TableModel, codes: Codes, rng: np.random.Generator) ->
     d, found = len(model.sizes), dict[int, Codes]()
     rows = Rounding([*model.sizes, *[N_PLACES] * d], len(codes), rng, {}, codes)
     for j in (j for j, column in enumerate(model.cells) if not column.is_exact):
-        others = (k for k in range(d) if k != j and model.counts_together((j, k)))
-        rows.tables = dict(_wanted(model, j, k, k in found) for k in others)
+        others = set().union(*(m.columns for m in model.marginals if j in m.columns)) - {j}
+        rows.tables = dict(_wanted(model, j, k, k in found) for k in sorted(others))
         if rows.tables:
             rows.draw(d + j, (j,), np.full((model.sizes[j], N_PLACES), 1 / N_PLACES))
             found[j] = rows.codes[:, d + j]
@@ -1025,27 +1031,18 @@ def _wanted(model: TableModel, j: int, k: int, is_placed: bool) -> tuple[Group, 
 def _of_cells(model: TableModel, j: int, k: int) -> Floats:
     """Return the shares of the places of a number with the cells of another column.
 
-    The other's counts, summed along the number's rows, are interpolated without a wave [1]_, less
-    what noise does.
+    Changes that noise makes are left out.
 
     Returns
     -------
     ndarray of shape (n_cells of j, N_PLACES, n_cells of k)
-
-    References
-    ----------
-    .. [1] Fritsch and Carlson (1980), "Monotone piecewise cubic interpolation".
     """
     counts, _, _, told = _changes(model, j, k)
-    mass = counts.sum(axis=1) + ROUNDING
-    even = np.repeat(counts / N_PLACES, N_PLACES, axis=0)
-    below = PchipInterpolator(_summed(mass), _summed(counts))
-    places = below(_summed(np.repeat(mass / N_PLACES, N_PLACES)))
-    even += told * (np.diff(places, axis=0) - even)
     table = np.maximum(model.table((j, k)), 0.0) + TINY
     found = np.repeat(table[:, None] / N_PLACES, N_PLACES, axis=1)
-    found[: len(counts)] = even.reshape(len(counts), N_PLACES, -1)
-    return _raked(found[..., None], table)[..., 0]
+    even = found[: len(counts)]
+    even += told * (interpolated(counts + TINY, N_PLACES) - even)
+    return raked_places(found[..., None], table)[..., 0]
 
 
 def _of_places(model: TableModel, a: int, b: int) -> Floats:
@@ -1057,44 +1054,12 @@ def _of_places(model: TableModel, a: int, b: int) -> Floats:
     -------
     ndarray of shape (n_cells of a, N_PLACES, n_cells of b, N_PLACES)
     """
-    of_a, of_b = correlation(model, a, b), correlation(model, b, a)
-    if told_of(model, a, of_a) < told_of(model, b, of_b):
+    (of_a, told_a), (of_b, told_b) = correlation(model, a, b), correlation(model, b, a)
+    if told_a < told_b:
         return np.transpose(_of_places(model, b, a), (2, 3, 0, 1))
     table = np.maximum(model.table((a, b)), 0.0) + TINY
-    other = _coupled(table.T, of_b).sum(axis=3) / table.T[:, None]
-    return _raked(_coupled(table, of_a) * np.transpose(other, (2, 0, 1))[:, None], table)
-
-
-def told_of(model: TableModel, j: int, expected: Floats) -> float:
-    """Return how much neighbours tell of how another number goes along inside the cells of j."""
-    return float(np.maximum(model.table((j,)), 0.0) @ expected[0] ** 2)
-
-
-def _coupled(table: Floats, expected: Floats) -> Floats:
-    """Return shares of places if b's rank in each cell of a goes along with a's place in it.
-
-    They are Plackett's copula [1]_, with the odds ratio that plausible tables have on average.
-
-    References
-    ----------
-    .. [1] Nelsen (2006), "An Introduction to Copulas", section 3.3.1.
-    """
-    odds = np.exp(3 * np.arctanh(expected).mean(axis=0))[:, None, None]
-    mass = table.sum(axis=1, keepdims=True)
-    v = _summed(np.repeat((table / mass).T / N_PLACES, N_PLACES, axis=0)).T[:, None]
-    u = (np.arange(N_PLACES + 1) / N_PLACES)[:, None]
-    a = 1 + (odds - 1) * (u + v)
-    below = 2 * u * v * odds / (a + np.sqrt(a**2 - 4 * u * v * odds * (odds - 1)))
-    found = np.diff(np.diff(below, axis=1), axis=2) * mass[..., None]
-    return np.maximum(found, TINY).reshape(len(table), N_PLACES, -1, N_PLACES)
-
-
-def _raked(found: Floats, table: Floats) -> Floats:
-    """Return shares of places that sum to those of cells, each place of a cell with as many."""
-    found = np.maximum(found, TINY)
-    for _ in range(RAKING_SWEEPS):
-        for axes in ((2, 3), (0, 1)):
-            own = found.sum(axis=axes, keepdims=True)
-            found *= own.mean(axis=4 - axes[1], keepdims=True) / own
-        found *= (table / found.sum(axis=(1, 3)))[:, None, :, None]
-    return found
+    # `drawn_odds` has the same for the model.
+    odds_a, odds_b = (np.exp(3 * np.arctanh(of).mean(axis=0)) for of in (of_a, of_b))
+    other = coupled(table.T, odds_b, N_PLACES).sum(axis=3) / table.T[:, None]
+    found = coupled(table, odds_a, N_PLACES) * np.transpose(other, (2, 0, 1))[:, None]
+    return raked_places(found, table)

@@ -505,8 +505,7 @@ class InsideCells:
         expected, told = {}, {}
         for k, other in ((a, b), (b, a)):
             i, j = self._places[k].j, self._places[other].j
-            expected[k] = correlation(self._model, i, j)
-            told[k] = np.maximum(self._model.table((i,)), 0.0) @ expected[k][0] ** 2
+            expected[k], told[k] = correlation(self._model, i, j)
         if told[b] > told[a]:
             a, b = b, a
         return (a, self._coupling(a, b, expected[a])), (b, self._coupling(b, a, expected[b]))
