@@ -280,6 +280,57 @@ def projected(counts: Floats, possible: NDArray[np.bool_]) -> Floats:
     return found
 
 
+# ---- two columns inside their common cells
+
+
+def across(mass: Floats, values: Floats) -> tuple[Floats, Codes, Codes]:
+    """Return by how much values grow from the lowest to the highest row of each cell.
+
+    Between the middles of two cells they change evenly, as the rows do. The cells before and after
+    each one come second and third.
+    """
+    k = np.arange(len(mass))
+    before, after = np.maximum(k - 1, 0), np.minimum(k + 1, len(mass) - 1)
+    middle = np.cumsum(mass) - mass / 2
+    part = np.minimum(mass / np.maximum(middle[after] - middle[before], TINY), 1.0)
+    return (part * (values[after] - values[before]).T).T, before, after
+
+
+def going_along(table: Floats, ends: Floats) -> Floats:
+    """Return how b goes along with a inside the cells of a, by what neighbours tell.
+
+    The median of b changes from cell to cell of a by a step that neighbours tell, and b has
+    quartiles in the cell. If a is even in its cell and b the step times a plus normal errors, with
+    x = step / (distance of the quartiles), the correlation is about 0.389 x = x 1.349 / sqrt(12);
+    it is 1 at x = 2, where steps alone make the quartiles.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_cells of a, n_cells of b)
+        At least 0.
+    ends : ndarray of shape (n_cells of b + 1,)
+        The ranks of b at the ends of its cells.
+
+    Returns
+    -------
+    ndarray of shape (2, n_cells of a)
+        The correlation by ranks, if only the step across the cell makes it, and if what is left
+        beside the steps is alike in all cells.
+    """
+    mass = table.sum(axis=1) + TINY
+    curves = running_sums(table.T).T / mass[:, None]
+    low, median, high = np.array([np.interp([0.25, 0.5, 0.75], c, ends) for c in curves]).T
+    step, spread = across(mass, median)[0], np.maximum(high - low, 1e-6)
+    x = step / spread
+    own = 0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4
+    # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
+    left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
+    order = np.argsort(left)
+    quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
+    alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, len(left) - 1)])
+    return np.clip([own, alike], -0.99, 0.99)
+
+
 def interpolated(counts: Floats, n_places: int) -> Floats:
     """Return counts of places in each cell of a number, as cells of another column change.
 
@@ -306,7 +357,7 @@ def interpolated(counts: Floats, n_places: int) -> Floats:
     return found.reshape(len(counts), n_places, -1)
 
 
-def coupled(table: Floats, odds: Floats, n_places: int) -> Floats:
+def coupled(table: Floats, odds: Floats, n_places: Sequence[int]) -> Floats:
     """Return counts of places of two numbers, where b's rank in a cell of a follows a's place.
 
     They are Plackett's copula [1]_.
@@ -317,24 +368,48 @@ def coupled(table: Floats, odds: Floats, n_places: int) -> Floats:
         Counts of cells, more than 0.
     odds : ndarray of shape (n,)
         The odds ratio in each cell of a.
-    n_places : int
-        Of each cell.
+    n_places : pair of int
+        Of each cell of either number.
 
     Returns
     -------
-    ndarray of shape (n, n_places, k, n_places)
+    ndarray of shape (n, n_places[0], k, n_places[1])
 
     References
     ----------
     .. [1] Nelsen (2006), "An Introduction to Copulas", section 3.3.1.
     """
     mass, odds = table.sum(axis=1, keepdims=True), odds[:, None, None]
-    v = running_sums(np.repeat((table / mass).T / n_places, n_places, axis=0)).T[:, None]
-    u = (np.arange(n_places + 1) / n_places)[:, None]
+    n, m = n_places
+    v = running_sums(np.repeat((table / mass).T / m, m, axis=0)).T[:, None]
+    u = (np.arange(n + 1) / n)[:, None]
     a = 1 + (odds - 1) * (u + v)
     below = 2 * u * v * odds / (a + np.sqrt(a**2 - 4 * u * v * odds * (odds - 1)))
     found = np.diff(np.diff(below, axis=1), axis=2) * mass[..., None]
-    return found.reshape(len(table), n_places, -1, n_places)
+    return found.reshape(len(table), n, -1, m)
+
+
+def plackett_quantiles(u: Floats, rank: Floats, odds: Floats) -> Floats:
+    """Return quantiles u that go along with a rank, by Plackett's copula of these odds ratios."""
+    a = u * (1 - u)
+    b = odds + a * (odds - 1) ** 2
+    c = 2 * a * (rank * (odds**2 - 1) + 1) + odds * (1 - 2 * a)
+    d = np.sqrt(odds * (odds + 4 * a * rank * (1 - rank) * (1 - odds) ** 2))
+    return np.clip((c - (1 - 2 * u) * d) / (2 * b), 0.0, 1.0)
+
+
+def tilted(u: Floats, slope: Floats) -> Floats:
+    """Return quantiles under the density ``1 + slope (x - 1/2)`` for even ones."""
+    slope = np.clip(slope, -2.0, 2.0)  # at which it is 0 at one end
+    first = 1 - slope / 2
+    return 2 * u / np.maximum(first + np.sqrt(first**2 + 2 * slope * u), math.sqrt(UNIT))
+
+
+def at_a_jump(u: Floats, place: Floats, first: Floats) -> Floats:
+    """Return even quantiles under a density that jumps."""
+    before = u * (place / np.maximum(first, 1e-9))
+    after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
+    return np.where(u < first, before, after)
 
 
 def raked_places(counts: Floats, table: Floats) -> Floats:
@@ -357,6 +432,16 @@ def raked_places(counts: Floats, table: Floats) -> Floats:
 def running_sums(values: Floats) -> Floats:
     """Return the sums of the first values, from none to all of them."""
     return np.insert(np.cumsum(values, axis=0), 0, 0.0, axis=0)
+
+
+def systematic(weights: NDArray, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
+    """Return indices drawn by their weights, by systematic resampling, which has low variance."""
+    return at_quantiles_of(weights, (np.arange(size) + rng.uniform()) / size)
+
+
+def at_quantiles_of(weights: NDArray, ladder: NDArray) -> NDArray[np.int64]:
+    """Return the index at each quantile of the weights."""
+    return np.minimum(np.searchsorted(np.cumsum(weights), ladder), len(weights) - 1)
 
 
 def evenly(start: float, n: int) -> Floats:

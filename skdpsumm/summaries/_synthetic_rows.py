@@ -20,13 +20,13 @@ from ..moments.inferring._points import (
     labelled,
     maxent_points,
     maxent_weights,
-    systematic,
 )
 from ..moments.inferring._table_model import TableModel
 from ..schema._reading import Table, column_names
 from ..schema._schema import TableSchema
 from ..schema._vectorizer import vectorize
 from ..sketches import PrivateSketch
+from ..sketches._rounding import systematic
 from ._mmd import exact_search, made_gamma
 
 # Candidates for the rows of a summary are drawn from the weighted rows: eight for each, and this

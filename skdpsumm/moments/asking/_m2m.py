@@ -20,16 +20,10 @@ from ...schema._reading import is_dask, some_rows, validate_table
 from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
 from ...sketches._partitions import PartitionSchema
+from ...sketches._rounding import systematic
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper
-from ..inferring._points import (
-    Points,
-    Shift,
-    draw_points,
-    maxent_points,
-    points_for_a_look,
-    systematic,
-)
+from ..inferring._points import Points, Shift, draw_points, maxent_points, points_for_a_look
 from ..plausible._rows import NamedRows, covariance, values_at
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate, framed, warn_of_the_drowned, warn_of_the_lone

@@ -26,6 +26,7 @@ from ...schema._columns import read_cells
 from ...schema._reading import column_names, read_table
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
+from ...sketches._rounding import at_quantiles_of, systematic
 from .._numbers import (
     LEAST_SHARE_TELLING,
     MOST_FEATURES_OF_MODEL,
@@ -518,7 +519,7 @@ def _root(features: FeatureBlocks, weights: NDArray, scale: NDArray) -> NDArray:
     if features.n_features > MOST_FEATURES_OF_MODEL:
         return np.sqrt(1 + variance * scale**2)
     size = min(N_POINTS // 2, features.n_points)
-    drawn = features.rows(_at_quantiles(weights, (np.arange(size) + 0.5) / size))
+    drawn = features.rows(at_quantiles_of(weights, (np.arange(size) + 0.5) / size))
     mean = drawn.mean()
     hessian = drawn.gram() / size - np.outer(mean, mean)
     diagonal = np.diag_indices_from(hessian)
@@ -648,13 +649,3 @@ def _jitter(points, weights, chosen, numeric, columns, rng, width):
     noise[rng.uniform(size=noise.shape) < 0.5] = 0.0
     folded = np.mod(unit[chosen] + width * noise, 2.0)
     return low + (high - low) * np.minimum(folded, 2.0 - folded)
-
-
-def systematic(weights: NDArray, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
-    """Return indices drawn by their weights, by systematic resampling, which has low variance."""
-    return _at_quantiles(weights, (np.arange(size) + rng.uniform()) / size)
-
-
-def _at_quantiles(weights: NDArray, ladder: NDArray) -> NDArray[np.int64]:
-    """Return the index at each quantile of the weights."""
-    return np.minimum(np.searchsorted(np.cumsum(weights), ladder), len(weights) - 1)

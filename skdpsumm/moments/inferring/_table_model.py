@@ -8,7 +8,7 @@ independent as the counts allow.
 Histograms of one sketch may divide a column in several ways: fine cells found first, bins that were
 chosen from them, rare categories taken together. Atoms are the pieces between all these cuts. The
 model has one division, the cells; what is known of the atoms inside a cell is its shape, which is
-taken to be independent of the other columns.
+that of all its rows together.
 
 *Shapes* are known from finer counts, which are noisy, and from how rows go from cell to cell: the
 densities of neighbours tell how that of a cell tilts. Both are brought together in a binary tree
@@ -33,6 +33,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
@@ -43,8 +44,10 @@ from ...sketches._graphical import GraphicalModel, Marginal
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._rounding import (
     Rounding,
+    across,
     coupled,
     evenly,
+    going_along,
     in_order,
     interpolated,
     raked_places,
@@ -60,8 +63,10 @@ from .._numbers import (
     Group,
 )
 
-# Two columns together have as many places in a common cell as one has quantiles.
-N_PLACES = math.isqrt(N_QUANTILES)
+
+def finer(n_pieces: int) -> int:
+    """Return into how many parts each of so many pieces of a column is divided."""
+    return int(np.clip(512 // n_pieces, 1, 8))
 
 
 def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> tuple[Floats, Codes]:
@@ -77,7 +82,7 @@ def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> t
         Pieces that stay whole.
     """
     width = np.diff(edges)
-    counts = np.where(whole, 1, int(np.clip(512 // len(width), 1, 8)))
+    counts = np.where(whole, 1, finer(len(width)))
     if step is not None:
         n_values = np.rint(width / step).astype(np.int64)
         counts = np.minimum(counts, np.maximum(n_values, 1))
@@ -491,6 +496,11 @@ class ColumnCells:
         """Whether all rows of a cell have one value, or none that can be compared."""
         return self.edges is None or bool(self.single.all() and self.n_atoms == self.n_cells)
 
+    @property
+    def n_places(self) -> int:
+        """At how many places of each cell synthetic rows lie."""
+        return 1 if self.is_exact else finer(self.n_cells)
+
     def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
         """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
         ends = np.cumsum(self.shares[self.by_cell])  # each cell's shares sum to one
@@ -536,10 +546,10 @@ class ColumnCells:
         kept = [atoms[atoms < self.n_present] for atoms in cells]
         return [(low[a[0]], high[a[-1]]) if len(a) else None for a in kept]
 
-    def draw(self, codes: Codes, rng: np.random.Generator, places: Codes | None = None) -> NDArray:
+    def draw(self, codes: Codes, rng: Generator, places: Codes | None = None) -> NDArray:
         """Return a value in each cell that is asked for, spread over it evenly by `shares`.
 
-        They go up with `places`, if these are given.
+        They go up with `places`.
         """
         order, rows = rng.permutation(len(codes)), np.bincount(codes, minlength=self.n_cells)
         order = order if places is None else in_order(order, places)
@@ -548,7 +558,7 @@ class ColumnCells:
         u[order] = (rank + np.repeat(evenly(rng.random(), len(rows)), rows)) / np.repeat(rows, rows)
         return self.values(*self.at(codes, u))
 
-    def anywhere(self, n: int, rng: np.random.Generator) -> NDArray:
+    def anywhere(self, n: int, rng: Generator) -> NDArray:
         """Return values of the column, whatever is likely, to find what depends on it.
 
         A quarter each are ends of its range, ends of cells, ends of atoms, and places in atoms.
@@ -846,19 +856,16 @@ class TableModel:
             return counts / max(counts.sum(), TINY)
         return self.model.table(tuple(columns))
 
-    def sample(self, n_rows: int, rng: np.random.Generator) -> NDArray:
+    def sample(self, n_rows: int, rng: Generator) -> NDArray:
         """Return synthetic rows, shape (n_rows, d), whose counts are those of `table`."""
         codes = self.model.rounded(n_rows, rng)
         places = places_of_rows(self, codes, rng)
-        of_columns = enumerate(self.cells)
-        found = {j: column.draw(codes[:, j], rng, places.get(j)) for j, column in of_columns}
+        found = {j: one.draw(codes[:, j], rng, places[:, j]) for j, one in enumerate(self.cells)}
         if self.schema.impossible:
             self._make_possible(found, codes, rng)
         return stack_columns([*found.values()])
 
-    def _make_possible(
-        self, rows: dict[int, NDArray], codes: Codes, rng: np.random.Generator
-    ) -> None:
+    def _make_possible(self, rows: dict[int, NDArray], codes: Codes, rng: Generator) -> None:
         """Give rows that are ruled out other values of their cells, or those of other rows."""
         ruled = {j for one in self.schema.impossible for j, _ in one}
         every = wrong = np.arange(len(codes))
@@ -901,19 +908,6 @@ class TableModel:
 
 
 # ---- several columns, inside their common cells
-
-
-def across(mass: Floats, values: Floats) -> tuple[Floats, Codes, Codes]:
-    """Return by how much values grow from the lowest to the highest row of each cell.
-
-    Between the middles of two cells they change evenly, as the rows do. The cells before and after
-    each one come second and third.
-    """
-    k = np.arange(len(mass))
-    before, after = np.maximum(k - 1, 0), np.minimum(k + 1, len(mass) - 1)
-    middle = np.cumsum(mass) - mass / 2
-    part = np.minimum(mass / np.maximum(middle[after] - middle[before], TINY), 1.0)
-    return (part * (values[after] - values[before]).T).T, before, after
 
 
 def _changes(model: TableModel, j: int, other: int) -> tuple[Floats, Floats, Floats, float]:
@@ -961,45 +955,25 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
 
 
 def correlation(model: TableModel, a: int, b: int) -> tuple[Floats, float]:
-    """Return how b goes along with a inside the cells of a, by what neighbours tell.
-
-    The median of b changes from cell to cell of a by a step that neighbours tell, and b has
-    quartiles in the cell. If a is even in its cell and b the step times a plus normal errors, with
-    x = step / (distance of the quartiles), the correlation is about 0.389 x = x 1.349 / sqrt(12);
-    it is 1 at x = 2, where steps alone make the quartiles.
+    """Return how b goes along with a inside the cells of a (`going_along`), and how much is told.
 
     Returns
     -------
     ndarray of shape (2, n_cells)
-        The correlation by ranks, if only the step across the cell makes it, and if what is left
-        beside the steps is alike in all cells.
     float
-        How much neighbours tell: the mean square of the first.
+        The mean square of the first.
     """
-    n = model.sizes[a] - model.schema.missing(a)
+    found, n = np.zeros((2, model.sizes[a])), model.sizes[a] - model.schema.missing(a)
     table = np.maximum(model.table((a, b)), 0.0)[:n]
-    mass = table.sum(axis=1) + TINY
-    ends = np.concatenate([[0.0], np.cumsum(np.maximum(model.table((b,)), 0.0))])
-    curves = np.concatenate([np.zeros((n, 1)), np.cumsum(table, axis=1)], axis=1) / mass[:, None]
-    low, median, high = np.array([np.interp([0.25, 0.5, 0.75], c, ends) for c in curves]).T
-    step, spread = across(mass, median)[0], np.maximum(high - low, 1e-6)
-    x = step / spread
-    own = 0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4
-    # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
-    left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
-    order = np.argsort(left)
-    quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
-    alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
-    found = np.zeros((2, model.sizes[a]))
-    found[:, :n] = np.clip([own, alike], -0.99, 0.99)
-    return found, float(mass @ found[0, :n] ** 2)
+    found[:, :n] = going_along(table, running_sums(np.maximum(model.table((b,)), 0.0)))
+    return found, float(table.sum(axis=1) @ found[0, :n] ** 2)
 
 
 # ---- places of synthetic rows
 
 
-def places_of_rows(model: TableModel, codes: Codes, rng: np.random.Generator) -> dict[int, Codes]:
-    """Return the places in their cells of rows, of each number that was counted with others.
+def places_of_rows(model: TableModel, codes: Codes, rng: Generator) -> Codes:
+    """Return the places of rows in their cells, of numbers.
 
     Parameters
     ----------
@@ -1007,25 +981,32 @@ def places_of_rows(model: TableModel, codes: Codes, rng: np.random.Generator) ->
     codes : ndarray of int, shape (n_rows, d)
         The cells of the rows.
     rng : Generator
+
+    Returns
+    -------
+    ndarray of int, shape (n_rows, d)
+        0 in all other columns.
     """
-    d, found = len(model.sizes), dict[int, Codes]()
-    rows = Rounding([*model.sizes, *[N_PLACES] * d], len(codes), rng, {}, codes)
-    for j in (j for j, column in enumerate(model.cells) if not column.is_exact):
+    d, n = len(model.sizes), [column.n_places for column in model.cells]
+    rows = Rounding([*model.sizes, *n], len(codes), rng, {}, codes)
+    for j in (j for j in range(d) if n[j] > 1):
         others = set().union(*(m.columns for m in model.marginals if j in m.columns)) - {j}
-        rows.tables = dict(_wanted(model, j, k, k in found) for k in sorted(others))
-        if rows.tables:
-            rows.draw(d + j, (j,), np.full((model.sizes[j], N_PLACES), 1 / N_PLACES))
-            found[j] = rows.codes[:, d + j]
-    return found
+        rows.tables = dict(_wanted(model, j, k) for k in sorted(others))
+        rows.draw(d + j, (j,), np.full((model.sizes[j], n[j]), 1 / n[j]))
+    return rows.codes[:, d:]
 
 
-def _wanted(model: TableModel, j: int, k: int, is_placed: bool) -> tuple[Group, Floats]:
-    """Return the cells and places of a number, by the rows' columns, with those of another one."""
+def _wanted(model: TableModel, j: int, k: int) -> tuple[Group, Floats]:
+    """Return a table of the cells and places of a number with those of another column.
+
+    What it is a table of, by the columns of the rows, comes first. Places of columns that come
+    later are not known yet.
+    """
     d = len(model.sizes)
-    if model.cells[k].is_exact:
+    if model.cells[k].n_places == 1:
         return (j, d + j, k), _of_cells(model, j, k)
     table = _of_places(model, j, k)
-    return ((j, d + j, k, d + k), table) if is_placed else ((j, d + j, k), table.sum(axis=3))
+    return ((j, d + j, k, d + k), table) if k < j else ((j, d + j, k), table.sum(axis=3))
 
 
 def _of_cells(model: TableModel, j: int, k: int) -> Floats:
@@ -1035,13 +1016,14 @@ def _of_cells(model: TableModel, j: int, k: int) -> Floats:
 
     Returns
     -------
-    ndarray of shape (n_cells of j, N_PLACES, n_cells of k)
+    ndarray of shape (n_cells of j, n_places of j, n_cells of k)
     """
     counts, _, _, told = _changes(model, j, k)
     table = np.maximum(model.table((j, k)), 0.0) + TINY
-    found = np.repeat(table[:, None] / N_PLACES, N_PLACES, axis=1)
+    n = model.cells[j].n_places
+    found = np.repeat(table[:, None] / n, n, axis=1)
     even = found[: len(counts)]
-    even += told * (interpolated(counts + TINY, N_PLACES) - even)
+    even += told * (interpolated(counts + TINY, n) - even)
     return raked_places(found[..., None], table)[..., 0]
 
 
@@ -1052,7 +1034,7 @@ def _of_places(model: TableModel, a: int, b: int) -> Floats:
 
     Returns
     -------
-    ndarray of shape (n_cells of a, N_PLACES, n_cells of b, N_PLACES)
+    ndarray of shape (n_cells of a, n_places of a, n_cells of b, n_places of b)
     """
     (of_a, told_a), (of_b, told_b) = correlation(model, a, b), correlation(model, b, a)
     if told_a < told_b:
@@ -1060,6 +1042,7 @@ def _of_places(model: TableModel, a: int, b: int) -> Floats:
     table = np.maximum(model.table((a, b)), 0.0) + TINY
     # `drawn_odds` has the same for the model.
     odds_a, odds_b = (np.exp(3 * np.arctanh(of).mean(axis=0)) for of in (of_a, of_b))
-    other = coupled(table.T, odds_b, N_PLACES).sum(axis=3) / table.T[:, None]
-    found = coupled(table, odds_a, N_PLACES) * np.transpose(other, (2, 0, 1))[:, None]
+    n = [model.cells[j].n_places for j in (a, b)]
+    other = coupled(table.T, odds_b, n[::-1]).sum(axis=3) / table.T[:, None]
+    found = coupled(table, odds_a, n) * np.transpose(other, (2, 0, 1))[:, None]
     return raked_places(found, table)

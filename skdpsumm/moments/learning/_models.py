@@ -37,18 +37,12 @@ from ...schema._columns import (
 from ...schema._reading import ReadRows, Table, validate_table
 from ...schema._schema import SchemaLike, TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
+from ...sketches._rounding import systematic
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper, table_of
 from .._numbers import LEAST_SHARE_EXPLAINED, MOST_FEATURES_OF_MODEL, POINTS_PER_INPUT
 from ..asking._estimate import AnswerWarning, Estimate, distinct, warn_of_the_drowned
-from ..inferring._points import (
-    MomentRegression,
-    Points,
-    draw_points,
-    labelled,
-    maxent_points,
-    systematic,
-)
+from ..inferring._points import MomentRegression, Points, draw_points, labelled, maxent_points
 from ..inferring._table_model import counted_columns
 from ._coefficients import Regression
 

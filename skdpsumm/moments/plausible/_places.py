@@ -38,12 +38,11 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr
 
 from ..._computing import TINY, Codes, Floats
-from ...sketches._rounding import evenly_filling, lattice
+from ...sketches._rounding import at_a_jump, evenly_filling, lattice, plackett_quantiles, tilted
 from .._numbers import (
     FEWEST_IN_CELL,
     N_QUANTILES,
     PSEUDO_ROWS,
-    ROUNDING,
     ROWS_OF_TABLE,
     STD_OF_SHARED_SHIFT,
     STEEPER_THAN_NEIGHBOURS,
@@ -330,22 +329,6 @@ def drawn_odds(expected: Floats, n_tables: int, rng: np.random.Generator) -> Flo
     return np.exp(3 * np.concatenate([[(own + alike) / 2], z]))
 
 
-def plackett_quantiles(u: Floats, rank: Floats, odds: Floats) -> Floats:
-    """Return quantiles u that go along with a rank, by Plackett's copula of these odds ratios."""
-    a = u * (1 - u)
-    b = odds + a * (odds - 1) ** 2
-    c = 2 * a * (rank * (odds**2 - 1) + 1) + odds * (1 - 2 * a)
-    d = np.sqrt(odds * (odds + 4 * a * rank * (1 - rank) * (1 - odds) ** 2))
-    return np.clip((c - (1 - 2 * u) * d) / (2 * b), 0.0, 1.0)
-
-
-def tilted(u: Floats, slope: Floats) -> Floats:
-    """Return quantiles under the density ``1 + slope (x - 1/2)`` for even ones."""
-    slope = np.clip(slope, -2.0, 2.0)  # at which it is 0 at one end
-    first = 1 - slope / 2
-    return 2 * u / np.maximum(first + np.sqrt(first**2 + 2 * slope * u), ROUNDING)
-
-
 def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
     """Return the values of rows at quantiles of their cells.
 
@@ -393,13 +376,6 @@ def jumps(
     place = np.where(jumped, (p - b) / np.where(jumped, a - b, 1.0), 0.5)
     first = np.where(jumped, place * a / np.maximum(p, TINY), 0.5)
     return place.astype(np.float32), first.astype(np.float32)
-
-
-def at_a_jump(u: Floats, place: Floats, first: Floats) -> Floats:
-    """Return even quantiles under a density that jumps."""
-    before = u * (place / np.maximum(first, 1e-9))
-    after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
-    return np.where(u < first, before, after)
 
 
 class InsideCells:
@@ -502,13 +478,10 @@ class InsideCells:
 
         Of the other one neighbours tell less.
         """
-        expected, told = {}, {}
-        for k, other in ((a, b), (b, a)):
-            i, j = self._places[k].j, self._places[other].j
-            expected[k], told[k] = correlation(self._model, i, j)
-        if told[b] > told[a]:
-            a, b = b, a
-        return (a, self._coupling(a, b, expected[a])), (b, self._coupling(b, a, expected[b]))
+        pairs, j = ((a, b), (b, a)), [one.j for one in self._places]
+        found = {k: correlation(self._model, j[k], j[other]) for k, other in pairs}
+        a, b = sorted((a, b), key=lambda k: -found[k][1])
+        return (a, self._coupling(a, b, found[a][0])), (b, self._coupling(b, a, found[b][0]))
 
     def _coupling(self, k: int, other: int, expected: Floats) -> tuple:
         """Let a number go up and down inside its cells with another one, across the other's."""

@@ -125,7 +125,7 @@ class PlausiblePoints:
         if self._counted is None or j not in histogram_columns(self.sketch.feature_map):
             return own if self.schema.bound(j) is None else self._at_ends(j, own)
         places, column = self._counted.tables_of(PLACES).places(j), self._counted.model.cells[j]
-        if places.is_exact or column.edges is None:
+        if column.is_exact:
             return own
         present = np.flatnonzero(~np.isnan(own))
         cell = column.cell_of_atom[column.find(own[present])]
