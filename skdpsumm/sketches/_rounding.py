@@ -331,16 +331,16 @@ def going_along(table: Floats, ends: Floats) -> Floats:
     return np.clip([own, alike], -0.99, 0.99)
 
 
-def interpolated(counts: Floats, n_places: int) -> Floats:
-    """Return counts of places in each cell of a number, as cells of another column change.
+def interpolated(shares: Floats, n_places: int) -> Floats:
+    """Return shares of places in each cell of a number, as cells of another column change.
 
-    The other's counts, summed along the number's rows, are interpolated without a wave [1]_. Each
+    The other's shares, summed along the number's rows, are interpolated without a wave [1]_. Each
     place has as many rows.
 
     Parameters
     ----------
-    counts : ndarray of shape (n, k)
-        More than 0.
+    shares : ndarray of shape (n, k)
+        Of all rows, at least 0.
     n_places : int
 
     Returns
@@ -351,10 +351,11 @@ def interpolated(counts: Floats, n_places: int) -> Floats:
     ----------
     .. [1] Fritsch and Carlson (1980), "Monotone piecewise cubic interpolation".
     """
-    mass = counts.sum(axis=1) + UNIT * counts.sum()
-    below = PchipInterpolator(running_sums(mass), running_sums(counts))
+    # Half of the digits, so that the ends of cells without rows are not one end.
+    mass = shares.sum(axis=1) + math.sqrt(UNIT)
+    below = PchipInterpolator(running_sums(mass), running_sums(shares))
     found = np.diff(below(running_sums(np.repeat(mass / n_places, n_places))), axis=0)
-    return found.reshape(len(counts), n_places, -1)
+    return found.reshape(len(shares), n_places, -1)
 
 
 def coupled(table: Floats, odds: Floats, n_places: Sequence[int]) -> Floats:

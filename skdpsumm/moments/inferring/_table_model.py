@@ -1023,7 +1023,7 @@ def _of_cells(model: TableModel, j: int, k: int) -> Floats:
     n = model.cells[j].n_places
     found = np.repeat(table[:, None] / n, n, axis=1)
     even = found[: len(counts)]
-    even += told * (interpolated(counts + TINY, n) - even)
+    even += told * (interpolated(counts, n) - even)
     return raked_places(found[..., None], table)[..., 0]
 
 
