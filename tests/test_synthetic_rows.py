@@ -53,12 +53,29 @@ def test_rows_are_of_the_frame_and_like_the_table(sketcher, inference):
     assert set(found["job"].dropna()) <= {"baker", "clerk"}
     assert set(found["rooms"]) <= {1, 2, 3}
     assert found["rooms"].dtype.kind == "i"
-    assert abs(found["pay"].isna().mean() - 0.2) < 0.05
-    assert abs(found["job"].isna().mean() - 0.1) < 0.05
+    np.testing.assert_allclose(found[["pay", "job"]].isna().mean(), [0.2, 0.1], atol=0.05)
     assert abs(found["age"].mean() - rows["age"].mean()) < 1.5
     assert abs(found["pay"].mean() - rows["pay"].mean()) < 3
     if inference == "graphical":
         assert abs(found["age"].corr(found["pay"]) - rows["age"].corr(rows["pay"])) < 0.1
+
+
+def test_rows_go_along_inside_the_cells_that_were_counted():
+    rng, n_bins, n = np.random.default_rng(0), 5, 40_000
+    x = rng.random(n)
+    y, words = x + 0.1 * rng.normal(size=n), np.where(rng.random(n) < x, "yes", "no")
+    rows = np.column_stack([x.astype(object), y.clip(0, 1), words])
+    counted = HistogramSketcher(n_bins=n_bins, marginals=[[0, 1], [0, 2]], epsilon=np.inf)
+    model = M2MEstimator([(0, 1), (0, 1), ["no", "yes"]], release=counted, inference="graphical")
+    a, b, word = model.fit(rows).sample(n, random_state=0).T
+    for k in range(n_bins):
+        own = np.floor(a.astype(float) * n_bins) == k
+        inside, other, yes = a[own].astype(float), b[own].astype(float), word[own] == "yes"
+        assert np.corrcoef(inside, other)[0, 1] > 0.3  # the table has 0.45 to 0.5
+        # From end to end a share grows by 0.2, so by half of it between the halves.
+        upper = inside > (k + 0.5) / n_bins
+        assert abs(yes[upper].mean() - yes[~upper].mean() - 0.1) < 0.05
+        assert abs(upper.mean() - 0.5) < 0.01
 
 
 def test_a_frame_of_polars_and_an_array_give_their_own_kind():
