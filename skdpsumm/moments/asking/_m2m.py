@@ -424,7 +424,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
         Rows from histograms are no independent draws: their counts are the release's, rounded to
         whole rows. So as many rows as the release has tell pairs that it counted nearly as well as
-        `table` does. The counts of two samples are nearly alike, and how these differ is no
+        `table` does. Inside a bin they lie where the counts of its neighbours let expect them, with
+        any other column. The counts of two samples are nearly alike, and how these differ is no
         standard error.
 
         Parameters
