@@ -468,6 +468,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         """Return n synthetic rows that meet the conditions of `where`."""
         if not self._conditions:
             return self._drawn(n, rng)
+        # A model that has no such row draws none.
+        if self._regression is None and not np.any(self._told()((), "model").weights > 0):
+            raise ValueError(NOBODY)
         found: list[NDArray] = []
         n_drawn = n
         while sum(map(len, found)) < n:

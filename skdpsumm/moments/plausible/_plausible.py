@@ -562,13 +562,10 @@ class DrawnTables:
         ]
         if not falls:
             return weights
-        starts = np.flatnonzero(np.diff(cell, prepend=-1))
-        rank = np.cumsum(np.diff(cell, prepend=cell[:1]) != 0)
         for own in weights[1:]:
-            there = np.maximum(own, 0.0)
-            off = np.zeros(len(own))
-            for spread, rng in falls:
-                off += spread * np.sqrt(there) * rng.standard_normal(len(own), dtype=np.float32)
-            whole = np.maximum(np.add.reduceat(there, starts), TINY)
-            own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
+            there, n = np.maximum(own, 0.0), len(own)
+            white = sum(spread * rng.standard_normal(n, np.float32) for spread, rng in falls)
+            off = np.sqrt(there) * white
+            whole = np.maximum(np.bincount(cell, there), TINY)
+            own += off - there * (np.bincount(cell, off) / whole)[cell]
         return weights
