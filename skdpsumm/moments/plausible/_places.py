@@ -547,8 +547,7 @@ class InsideCells:
         """Return at which quantiles of their cells the rows of some tables lie."""
         u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
         for (a, of_a), (b, of_b) in self._along:
-            between = u[a] + u[b]
-            between -= between >= 1.0  # even, and independent of either
+            between = u[a] + u[b] - (u[a] + u[b] >= 1.0)  # even, and independent of either
             u[b] = self._coupled(b, of_b, u[b], between, block)
             # If both went along with what the other was before, each would take the other's place.
             u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
@@ -565,8 +564,7 @@ class InsideCells:
     def _coupled(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
         """Return quantiles that go along with those of another column in the same unit."""
         odds, start, share = how
-        own = np.take(odds[block], self._code[k], axis=1)
-        return plackett_quantiles(u, start + share * other, own)
+        return plackett_quantiles(u, start + share * other, np.take(odds[block], self._code[k], 1))
 
     def _ranks(self, u: Floats) -> Floats:
         """Return where in its unit each row is by its quantile, from 0 to 1."""
@@ -611,6 +609,6 @@ class InsideCells:
         coin = coins(self._rng, 1 + self._n_tables, sizes[i])
         coin[0] = False
         n = sizes[i] - self._model.schema.missing(i)
-        jump = jumps(self._counts((i, j))[: 1 + self._n_tables], n, coin, self._rng)
-        slope = slopes(self._model, i, j).ravel()[cells].astype(np.float32)
-        return slope, coin, cells, [one.reshape(len(one), -1) for one in jump]
+        both = jumps(self._counts((i, j))[: 1 + self._n_tables], n, coin, self._rng)
+        jump = [one.reshape(len(one), -1) for one in both]
+        return slopes(self._model, i, j).ravel()[cells].astype(np.float32), coin, cells, jump

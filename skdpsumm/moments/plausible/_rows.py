@@ -669,7 +669,8 @@ def designs(
     for j in columns:
         column, own = rows.schema.columns[j], rows.column(j)[:, kept]
         if isinstance(column, Categorical):
-            codes, n = column.read(own[0]), column.n_codes - 1
+            codes = rows.atoms[j][kept] if j in rows.atoms else column.read(own[0])
+            n = column.n_codes - 1
         else:
             numbers[size], size = (own, *column.bounds), size + 1
             codes, n = np.isnan(own[0]), int(column.missing)
