@@ -204,13 +204,15 @@ class Residuals:
         """
         group = tuple(group)
         if group not in self._of_cells:
-            found = np.zeros([self.sizes[a] for a in group])
+            parts: dict[Group, Any] = {}
             for (k, part), load in self._squares(group).items():
                 if (k, part) not in self._summed:
                     columns, variance = self._variances[k]
                     self._summed[k, part] = variance.sum(axis=_axes_outside(columns, part))
-                shape = [self.sizes[a] if a in part else 1 for a in group]
-                found += load * self._summed[k, part].reshape(shape)
+                parts[part] = parts.get(part, 0.0) + load * self._summed[k, part]
+            found = np.zeros([self.sizes[a] for a in group])
+            for part, own in parts.items():
+                found += own.reshape([self.sizes[a] if a in part else 1 for a in group])
             self._of_cells[group] = found
         return self._of_cells[group]
 
@@ -222,12 +224,14 @@ class Residuals:
         """
         loads: dict[int, dict[Group, float]] = {}
         for part in subsets(group):
+            shares = {}
+            for inner in subsets(part):
+                n_cells = math.prod(self.sizes[a] for a in group if a not in inner)
+                shares[inner] = (-1) ** (len(part) - len(inner)) / n_cells
             for k, weight in self.tellers(part):
                 own = loads.setdefault(k, {})
-                for inner in subsets(part):
-                    n_cells = math.prod(self.sizes[a] for a in group if a not in inner)
-                    sign = (-1) ** (len(part) - len(inner))
-                    own[inner] = own.get(inner, 0.0) + sign * weight / n_cells
+                for inner, share in shares.items():
+                    own[inner] = own.get(inner, 0.0) + weight * share
         found: dict[tuple[int, Group], float] = {}
         for k, own in loads.items():
             for one, other in product(own, repeat=2):
