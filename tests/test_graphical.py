@@ -388,11 +388,10 @@ def test_residuals_are_generalised_least_squares(groups):
     for group in groups:
         np.testing.assert_allclose(residuals.marginal(group), summed(best, group), atol=1e-8)
         ordered = tuple(sorted(group))
-        weights = rng.normal(size=[sizes[a] for a in ordered])
-        wide = weights.reshape([n if a in group else 1 for a, n in enumerate(sizes)])
-        wide = np.broadcast_to(wide, sizes).ravel()
-        (found,) = residuals.variances(ordered, weights[..., None])
-        np.testing.assert_allclose(found, wide @ covariance @ wide)
+        cells = np.eye(len(covariance)).reshape(-1, *sizes)
+        wide = np.stack([summed(cell, ordered).ravel() for cell in cells])
+        found = residuals.cell_variances(ordered).ravel()
+        np.testing.assert_allclose(found, np.diag(wide.T @ covariance @ wide))
 
 
 # ---- private-pgm: `mbi` of the extra `bench`

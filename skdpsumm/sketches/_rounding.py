@@ -392,11 +392,11 @@ def coupled(table: Floats, odds: Floats, n_places: Sequence[int]) -> Floats:
 
 def plackett_quantiles(u: Floats, rank: Floats, odds: Floats) -> Floats:
     """Return quantiles u that go along with a rank, by Plackett's copula of these odds ratios."""
-    a = u * (1 - u)
-    b = odds + a * (odds - 1) ** 2
-    c = 2 * a * (rank * (odds**2 - 1) + 1) + odds * (1 - 2 * a)
-    d = np.sqrt(odds * (odds + 4 * a * rank * (1 - rank) * (1 - odds) ** 2))
-    return np.clip((c - (1 - 2 * u) * d) / (2 * b), 0.0, 1.0)
+    a = u * (1 - u) * (odds - 1)
+    b = a * (odds - 1)
+    c = odds + 2 * a * (rank * (odds + 1) - 1)
+    d = np.sqrt(odds * (odds + 4 * b * rank * (1 - rank)))
+    return np.clip((c - (1 - 2 * u) * d) / (2 * (odds + b)), 0.0, 1.0)
 
 
 def tilted(u: Floats, slope: Floats) -> Floats:

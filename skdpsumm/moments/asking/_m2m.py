@@ -463,16 +463,16 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         """Return n synthetic rows that meet the conditions of `where`."""
         if not self._conditions:
             return self._drawn(n, rng)
+        # A model that has no such row draws none.
+        if self._regression is None and not np.any(self._told()((), "model").weights > 0):
+            raise ValueError(NOBODY)
         found: list[NDArray] = []
         n_drawn = n
         while sum(map(len, found)) < n:
             if found and n_drawn > 2**22:
-                if not any(map(len, found)):
-                    raise ValueError(NOBODY)
-                raise ValueError(
-                    f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, "
-                    f"{len(found[-1])} meet the condition. Ask for fewer."
-                )
+                few = f"{len(found[-1])} meet the condition. Ask for fewer."
+                told = f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, {few}"
+                raise ValueError(told if any(map(len, found)) else NOBODY)
             rows = self._drawn(n_drawn, rng)
             named = NamedRows.of(rows, self.schema_)
             kept = [values_at(one.function, named)[:, 0] > 0 for one in self._conditions]

@@ -661,7 +661,7 @@ def _division(part: HistogramMap, j: int, edges: Floats | None) -> Codes:
 
 def _refines(fine: Codes, coarse: Codes) -> bool:
     """Return whether each cell of one division lies in a single cell of the other."""
-    return len(np.unique(np.stack([fine, coarse]), axis=1).T) == len(np.unique(fine))
+    return bool(np.all(_image(fine, coarse, fine.max() + 1)[fine] == coarse))
 
 
 def _chosen(divisions: Sequence[Codes], n_atoms: int) -> Codes:

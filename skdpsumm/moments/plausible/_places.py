@@ -443,24 +443,24 @@ class InsideCells:
         """Return at which quantiles of their cells the rows of some tables lie."""
         u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
         for (a, of_a), (b, of_b) in self._along:
-            between = (u[a] + u[b]) % 1.0  # even, and independent of either
+            between = u[a] + u[b] - (u[a] + u[b] >= 1.0)  # even, and independent of either
             u[b] = self._coupled(b, of_b, u[b], between, block)
             # If both went along with what the other was before, each would take the other's place.
             u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
         for k in (k for k in self.loose if self._beside[k]):
             slope = np.zeros_like(u[k])
             for own, coin, *_ in self._beside[k]:
-                slope += np.where(coin[block][:, self._code[k]], 0.0, own)
+                slope += np.where(np.take(coin[block], self._code[k], axis=1), 0.0, own)
             u[k] = tilted(u[k], slope)
-            for *_, place, first, cells in self._beside[k]:
+            for *_, cells, jump in self._beside[k]:
                 # At last: where nobody is, there stays nobody.
-                u[k] = at_a_jump(u[k], place[block, *cells], first[block, *cells])
+                u[k] = at_a_jump(u[k], *(np.take(one[block], cells, axis=1) for one in jump))
         return u
 
     def _coupled(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
         """Return quantiles that go along with those of another column in the same unit."""
         odds, start, share = how
-        return plackett_quantiles(u, start + share * other, odds[block][:, self._code[k]])
+        return plackett_quantiles(u, start + share * other, np.take(odds[block], self._code[k], 1))
 
     def _ranks(self, u: Floats) -> Floats:
         """Return where in its unit each row is by its quantile, from 0 to 1."""
@@ -496,9 +496,11 @@ class InsideCells:
     def _other(self, k: int, other: int) -> tuple:
         """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
         i, j = self._places[k].j, self._places[other].j
-        cells = self._code[k], self._code[other]
-        coin = coins(self._rng, 1 + self._n_tables, self._model.sizes[i])
+        sizes = self._model.sizes
+        cells = np.ravel_multi_index((self._code[k], self._code[other]), (sizes[i], sizes[j]))
+        coin = coins(self._rng, 1 + self._n_tables, sizes[i])
         coin[0] = False
-        n = self._model.sizes[i] - self._model.schema.missing(i)
-        places = jumps(self._counts((i, j))[: 1 + self._n_tables], n, coin, self._rng)
-        return slopes(self._model, i, j)[cells].astype(np.float32), coin, *places, cells
+        n = sizes[i] - self._model.schema.missing(i)
+        both = jumps(self._counts((i, j))[: 1 + self._n_tables], n, coin, self._rng)
+        jump = [one.reshape(len(one), -1) for one in both]
+        return slopes(self._model, i, j).ravel()[cells].astype(np.float32), coin, cells, jump

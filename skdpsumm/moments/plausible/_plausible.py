@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations, islice
 from typing import Any
@@ -335,14 +334,14 @@ class DrawnTables:
             return found
         return self._about(columns, lambda rows: np.any(meets(rows)[:, few], axis=1), pool)
 
-    def _made(self, values: dict[int, NDArray], weights: Floats) -> Rows:
-        return Rows(self.model.schema, values, weights, self.model.some_values)
+    def _made(self, values: dict[int, NDArray], weights: Floats, **how: Any) -> Rows:
+        return Rows(self.model.schema, values, weights, self.model.some_values, **how)
 
     def _rows_of_one(self, j: int) -> Rows:
         places = self.places(j)
         weights = self.counts((j,))[:, places.cell] * places.weights
         weights = self._by_chance(weights, places.cell, (j,))
-        return replace(self._made({j: places.values()}, weights), places=[places.cell])
+        return self._made({j: places.values()}, weights, places=[places.cell])
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -372,7 +371,7 @@ class DrawnTables:
         weights *= self._shares_of_rows(values, m)
         weights = self._by_chance(weights, unit, columns)
         words = {j: of_unit[k] for k, j in enumerate(columns) if self.model.cells[j].edges is None}
-        return replace(self._made(values, weights), places=[unit], atoms=words)
+        return self._made(values, weights, places=[unit], atoms=words)
 
     def _shares_of_rows(self, values: Mapping[int, NDArray], m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
@@ -463,8 +462,7 @@ class DrawnTables:
             followed = self.followed(weights[1:], base, [*cells, *margins])
             weights = np.concatenate([weights[:1], followed])
         kept = [place for place, _ in (*margins, *cells)]
-        rows = replace(self._made(values, weights), raked=raked, places=kept, atoms=words)
-        return rows.where(possible)
+        return self._made(values, weights, raked=raked, places=kept, atoms=words).where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
@@ -562,13 +560,10 @@ class DrawnTables:
         ]
         if not falls:
             return weights
-        starts = np.flatnonzero(np.diff(cell, prepend=-1))
-        rank = np.cumsum(np.diff(cell, prepend=cell[:1]) != 0)
         for own in weights[1:]:
-            there = np.maximum(own, 0.0)
-            off = np.zeros(len(own))
-            for spread, rng in falls:
-                off += spread * np.sqrt(there) * rng.standard_normal(len(own), dtype=np.float32)
-            whole = np.maximum(np.add.reduceat(there, starts), TINY)
-            own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
+            there, n = np.maximum(own, 0.0), len(own)
+            white = sum(spread * rng.standard_normal(n, np.float32) for spread, rng in falls)
+            off = np.sqrt(there) * white
+            whole = np.maximum(np.bincount(cell, there), TINY)
+            own += off - there * (np.bincount(cell, off) / whole)[cell]
         return weights

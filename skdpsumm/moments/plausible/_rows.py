@@ -396,15 +396,15 @@ class Rows:
         """Return the sums of weights times values in each group, shape (n_tables, n_groups)."""
         if self.n_groups == 1 and np.all(self.codes == 0):
             return np.sum(self.weights * values, axis=1, keepdims=True)
-        weighted, width = self.weights * values, self.n_groups + 1
+        weighted = self.weights * values
         place = np.where(self.codes < 0, self.n_groups, self.codes)
-        place = place + width * np.arange(len(weighted))[:, None]
-        found = np.bincount(place.ravel(), weighted.ravel(), len(weighted) * width)
-        return found.astype(np.float64).reshape(-1, width)[:, :-1]
+        each = zip(np.broadcast_to(place, weighted.shape), weighted, strict=True)
+        return np.stack([np.bincount(*one, self.n_groups + 1)[:-1] for one in each])
 
     def of_present(self, values: Floats) -> Self:
         """Return the same rows, of which those without a value are in no group."""
-        return replace(self, codes=np.where(np.isnan(values), -1, self.codes))
+        gone = np.isnan(values)
+        return replace(self, codes=np.where(gone, -1, self.codes)) if gone.any() else self
 
     def mean(self, values: Floats, low: float, high: float) -> Floats:
         """Return the means of those values that are present in each group.
@@ -669,7 +669,8 @@ def designs(
     for j in columns:
         column, own = rows.schema.columns[j], rows.column(j)[:, kept]
         if isinstance(column, Categorical):
-            codes, n = column.read(own[0]), column.n_codes - 1
+            codes = rows.atoms[j][kept] if j in rows.atoms else column.read(own[0])
+            n = column.n_codes - 1
         else:
             numbers[size], size = (own, *column.bounds), size + 1
             codes, n = np.isnan(own[0]), int(column.missing)
