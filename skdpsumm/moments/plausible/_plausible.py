@@ -26,7 +26,7 @@ from scipy.sparse import csr_array
 from ..._computing import TINY, Codes, Floats, Kept
 from ...sketches._graphical import subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
-from ...sketches._rounding import RAKING_SWEEPS, projected
+from ...sketches._rounding import RAKING_SWEEPS, projected, raked
 from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,
@@ -329,7 +329,7 @@ class DrawnTables:
         found = self._rows.get(columns, points) if empty else points()
         if meets is None:
             return found
-        pool = found.of_model()
+        pool = found.first(1)
         few = np.flatnonzero(np.count_nonzero(meets(pool), axis=0) < FEWEST_POINTS)
         if not len(few):
             return found
@@ -340,9 +340,23 @@ class DrawnTables:
 
     def _rows_of_one(self, j: int) -> Rows:
         places = self.places(j)
-        weights = self.counts((j,))[:, places.cell] * places.weights
-        weights = self._by_chance(weights, places.cell, (j,))
-        return replace(self._made({j: places.values()}, weights), places=[places.cell])
+        counts = self.counts((j,))
+        weights = self._by_chance(counts[:, places.cell] * places.weights, places.cell, (j,))
+        rows = self._made({j: places.values()}, weights)
+        return self._keeping([(places.cell, counts)], [], weights, weights[0], rows)
+
+    def _keeping(
+        self,
+        margins: list[CellsOfPoints],
+        cells: list[CellsOfPoints],
+        weights: Floats,
+        base: Floats,
+        rows: Rows,
+    ) -> Rows:
+        """Return rows that know what to keep where weights are not negative."""
+        # Counts of single columns have less noise than others, and are met last.
+        raked = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
+        return replace(rows, raked=raked, places=[place for place, _ in (*margins, *cells)])
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -372,7 +386,11 @@ class DrawnTables:
         weights *= self._shares_of_rows(values, m)
         weights = self._by_chance(weights, unit, columns)
         words = {j: of_unit[k] for k, j in enumerate(columns) if self.model.cells[j].edges is None}
-        return replace(self._made(values, weights), places=[unit], atoms=words)
+        others = [tuple(a + 1 for a in range(len(columns)) if a != k) for k in range(len(columns))]
+        margins = [(of_unit[k], table.sum(axis=axes)) for k, axes in enumerate(others)]
+        cells = [(unit, table.reshape(1 + self.n_tables, n_units))]
+        rows = replace(self._made(values, weights), atoms=words)
+        return self._keeping(margins, cells, weights, weights[0], rows)
 
     def _shares_of_rows(self, values: Mapping[int, NDArray], m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
@@ -457,14 +475,12 @@ class DrawnTables:
         groups += [p for p in combinations(columns, 2) if p not in groups]
         cells = self.cells_of_points(codes, groups)
         margins = self.cells_of_points(codes, [(j,) for j in columns])
-        # Counts of single columns have less noise than others, and are met last.
-        raked = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
+        signed = weights
         if self.n_tables:
             followed = self.followed(weights[1:], base, [*cells, *margins])
-            weights = np.concatenate([weights[:1], followed])
-        kept = [place for place, _ in (*margins, *cells)]
-        rows = replace(self._made(values, weights), raked=raked, places=kept, atoms=words)
-        return rows.where(possible)
+            signed = np.concatenate([weights[:1], followed])
+        rows = replace(self._made(values, signed), atoms=words)
+        return self._keeping(margins, cells, weights, base, rows).where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
@@ -524,25 +540,14 @@ class DrawnTables:
     ) -> Floats:
         """Return weights that are not negative and follow the counts of some tables.
 
-        Those of each cell are multiplied (raking [1]_) until they sum to its count. Counts are made
-        those of their projection to the simplex, so that cells of noise alone do not add rows.
-
-        References
-        ----------
-        .. [1] Deming and Stephan (1940), "On a least squares adjustment of a sampled frequency
-           table when the expected marginal totals are known".
+        Counts are made those of their projection to the simplex, so that cells of noise alone do
+        not add rows.
         """
-        found, least = np.maximum(weights[block], ROUNDING * base), ROUNDING * base
-        parts = [
-            (place, projected(counts[block], np.bincount(place, minlength=counts.shape[1]) > 0))
-            for place, counts in cells
+        goals = [
+            projected(all_of[block], np.bincount(place, minlength=all_of.shape[1]) > 0)
+            for place, all_of in cells
         ]
-        for k, own in enumerate(found):
-            for place, counts in parts * RAKING_SWEEPS:
-                summed = np.bincount(place, own, counts.shape[1])
-                own *= (counts[k] / np.maximum(summed, TINY))[place]
-                np.maximum(own, least, out=own)
-        return found
+        return raked(weights[block], [place for place, _ in cells], goals, ROUNDING * base)
 
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""
