@@ -343,20 +343,15 @@ class DrawnTables:
         counts = self.counts((j,))
         weights = self._by_chance(counts[:, places.cell] * places.weights, places.cell, (j,))
         rows = self._made({j: places.values()}, weights)
-        return self._keeping([(places.cell, counts)], [], weights, weights[0], rows)
+        return self._keeping(rows, weights, [(places.cell, counts)], [])
 
     def _keeping(
-        self,
-        margins: list[CellsOfPoints],
-        cells: list[CellsOfPoints],
-        weights: Floats,
-        base: Floats,
-        rows: Rows,
+        self, rows: Rows, weights: Floats, margins: list[CellsOfPoints], cells: list[CellsOfPoints]
     ) -> Rows:
         """Return rows that know what to keep where weights are not negative."""
         # Counts of single columns have less noise than others, and are met last.
-        raked = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
-        return replace(rows, raked=raked, places=[place for place, _ in (*margins, *cells)])
+        follow = partial(self._raked, weights, [*cells, *margins * RAKING_SWEEPS])
+        return replace(rows, raked=follow, places=[place for place, _ in (*margins, *cells)])
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -390,7 +385,7 @@ class DrawnTables:
         margins = [(of_unit[k], table.sum(axis=axes)) for k, axes in enumerate(others)]
         cells = [(unit, table.reshape(1 + self.n_tables, n_units))]
         rows = replace(self._made(values, weights), atoms=words)
-        return self._keeping(margins, cells, weights, weights[0], rows)
+        return self._keeping(rows, weights, margins, cells)
 
     def _shares_of_rows(self, values: Mapping[int, NDArray], m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
@@ -480,7 +475,7 @@ class DrawnTables:
             followed = self.followed(weights[1:], base, [*cells, *margins])
             signed = np.concatenate([weights[:1], followed])
         rows = replace(self._made(values, signed), atoms=words)
-        return self._keeping(margins, cells, weights, base, rows).where(possible)
+        return self._keeping(rows, weights, margins, cells).where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
@@ -535,9 +530,7 @@ class DrawnTables:
             found[some] = moved.T
         return found
 
-    def _raked(
-        self, weights: Floats, base: Floats, cells: Sequence[CellsOfPoints], block: slice
-    ) -> Floats:
+    def _raked(self, weights: Floats, cells: Sequence[CellsOfPoints], block: slice) -> Floats:
         """Return weights that are not negative and follow the counts of some tables.
 
         Counts are made those of their projection to the simplex, so that cells of noise alone do
@@ -547,7 +540,7 @@ class DrawnTables:
             projected(all_of[block], np.bincount(place, minlength=all_of.shape[1]) > 0)
             for place, all_of in cells
         ]
-        return raked(weights[block], [place for place, _ in cells], goals, ROUNDING * base)
+        return raked(weights[block], [place for place, _ in cells], goals, ROUNDING * weights[0])
 
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""
