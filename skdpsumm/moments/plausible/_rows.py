@@ -599,9 +599,8 @@ def positive_weights(
     counts of single columns last. Sums that no table has with these counts would move the body of a
     long tail: so they move rows inside cells alone.
 
-    A sum may miss by a B-th part of its standard deviation over B tables, which is how far apart
-    these have it: a tilt costs as much as such misses, each a standard error. (A tenth of B lost
-    slopes, and ten times B changed nothing.)
+    A sum may miss by a B-th part of its standard deviation over B tables, which is about how far
+    apart these have it: such a miss costs as much as a standard error does.
 
     Plausible tables have long tails where bins let rows be anywhere. If they are `centred`, all
     sums are moved by what the mean over all tables is off from that with rows where the model has
