@@ -470,10 +470,8 @@ class DrawnTables:
         groups += [p for p in combinations(columns, 2) if p not in groups]
         cells = self.cells_of_points(codes, groups)
         margins = self.cells_of_points(codes, [(j,) for j in columns])
-        signed = weights
-        if self.n_tables:
-            followed = self.followed(weights[1:], base, [*cells, *margins])
-            signed = np.concatenate([weights[:1], followed])
+        followed = self.followed(weights[1:], base, [*cells, *margins])
+        signed = np.concatenate([weights[:1], followed])
         rows = replace(self._made(values, signed), atoms=words)
         return self._keeping(rows, weights, margins, cells).where(possible)
 

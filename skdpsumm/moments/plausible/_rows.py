@@ -309,6 +309,8 @@ class Rows:
     raked : callable, default=None
         Takes some tables, and returns weights of their rows that are not negative and have the
         tables' counts. None, where signed weights are clipped.
+    as_modelled : ndarray of shape (n,), default=None
+        Mean weights of plausible tables, of rows where the model has them. None takes the mean.
     places : sequence of ndarray of int, shape (n,), default=()
         The cell of each row in tables of counts that rows without negative weights are to keep:
         those of single columns first, one for each of `columns`.
@@ -325,6 +327,7 @@ class Rows:
     others: Callable[[int, int], NDArray]
     n_rows: float | None = None
     raked: Callable[[slice], Floats] | None = None
+    as_modelled: Floats | None = None
     places: Sequence[Codes] = ()
     atoms: Mapping[int, Codes] = field(default_factory=dict)
     codes: Codes = field(default_factory=lambda: np.zeros((1, 1), np.int64))
@@ -380,7 +383,13 @@ class Rows:
         def met(block: slice) -> Floats:
             return raked(block) * (truths if len(truths) == 1 else truths[block])
 
-        return replace(self, weights=self.weights * truths, n_rows=None, raked=raked and met)
+        found = replace(self, weights=self.weights * truths, n_rows=None, raked=raked and met)
+        return replace(found, as_modelled=self.mean_weights() * truths[0])
+
+    def mean_weights(self) -> Floats:
+        """Return mean weights of plausible tables, of rows where the model has them."""
+        tables = self.weights[min(1, len(self.weights) - 1) :]
+        return np.mean(tables, axis=0) if self.as_modelled is None else self.as_modelled
 
     # ---- statistics of groups of them
 
@@ -621,17 +630,15 @@ def positive_weights(
     sums = np.concatenate([f.sums(rows.weights[block]) for block, f in tables])
     cost, shift = np.var(sums, axis=0) / N_TABLES**2, 0.0
     if centred:
-        mean = np.mean(rows.weights[1:], axis=0)[None]
         ((_, of_model),) = designs(rows.first(1), columns, few)
-        shift = of_model.sums(mean)[0] - sums.mean(axis=0)
+        shift = of_model.sums(rows.mean_weights()[None])[0] - sums.mean(axis=0)
     yield own
     for block, functions in designs(rows.first(n_tables), columns, few):
         signed = rows.weights[block]
-        least = np.broadcast_to(ROUNDING * own, signed.shape)
+        # A row that is not in a table, as it does not meet a condition there, weighs 0.
+        least = np.where(signed == 0, 0.0, ROUNDING * own)
         # No function is negative, nor is its sum.
         goal = np.maximum(functions.sums(signed) + shift, functions.sums(least))
-        # A row that is not in a table, as it does not meet a condition there, weighs 0.
-        least = np.where(signed == 0, 0.0, least)
         found = np.maximum(signed if rows.raked is None else rows.raked(block), least)
         counts = [counts_in(found, place) for place in margins]
         for _ in range(RAKING_SWEEPS):
