@@ -46,7 +46,7 @@ from ._rows import NamedRows, Rows
 
 Meets = Callable[[Rows], NDArray[np.bool_]]
 # The cell of each point in a group, and the counts of these cells in all tables.
-CellsOfPoints = tuple[NDArray[np.int64], Floats]
+Cells = tuple[NDArray[np.int64], Floats]
 NOISE, UNCOUNTED, PLACES, SAMPLING = "noise", "uncounted", "places", "sampling"
 # In what plausible tables differ, by what an interval covers.
 PRIORS = {
@@ -343,14 +343,14 @@ class DrawnTables:
         counts = self.counts((j,))
         weights = self._by_chance(counts[:, places.cell] * places.weights, places.cell, (j,))
         rows = self._made({j: places.values()}, weights)
-        return self._keeping(rows, weights, [(places.cell, counts)], [])
+        return self._keeping(rows, weights, weights[0], [(places.cell, counts)], [])
 
     def _keeping(
-        self, rows: Rows, weights: Floats, margins: list[CellsOfPoints], cells: list[CellsOfPoints]
+        self, rows: Rows, weights: Floats, base: Floats, margins: list[Cells], cells: list[Cells]
     ) -> Rows:
         """Return rows that know what to keep where weights are not negative."""
         # Counts of single columns have less noise than others, and are met last.
-        follow = partial(self._raked, weights, [*cells, *margins * RAKING_SWEEPS])
+        follow = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
         return replace(rows, raked=follow, places=[place for place, _ in (*margins, *cells)])
 
     def _joint(self, columns: Group) -> Rows:
@@ -385,7 +385,7 @@ class DrawnTables:
         margins = [(of_unit[k], table.sum(axis=axes)) for k, axes in enumerate(others)]
         cells = [(unit, table.reshape(1 + self.n_tables, n_units))]
         rows = replace(self._made(values, weights), atoms=words)
-        return self._keeping(rows, weights, margins, cells)
+        return self._keeping(rows, weights, weights[0], margins, cells)
 
     def _shares_of_rows(self, values: Mapping[int, NDArray], m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
@@ -473,7 +473,7 @@ class DrawnTables:
         followed = self.followed(weights[1:], base, [*cells, *margins])
         signed = np.concatenate([weights[:1], followed])
         rows = replace(self._made(values, signed), atoms=words)
-        return self._keeping(rows, weights, margins, cells).where(possible)
+        return self._keeping(rows, weights, base, margins, cells).where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
@@ -491,7 +491,7 @@ class DrawnTables:
             codes = np.concatenate([codes, more])
         return self.model.allowed(codes[n:])
 
-    def cells_of_points(self, codes: NDArray, groups: Sequence[Group]) -> list[CellsOfPoints]:
+    def cells_of_points(self, codes: NDArray, groups: Sequence[Group]) -> list[Cells]:
         """Return in which cell of each group points are, and that group's counts in all tables."""
         found = []
         for g in [g for g in groups if not any(set(g) < set(other) for other in groups)]:
@@ -499,7 +499,7 @@ class DrawnTables:
             found.append((place, self.counts(g).reshape(1 + self.n_tables, -1)))
         return found
 
-    def followed(self, weights: Floats, base: Floats, cells: Sequence[CellsOfPoints]) -> Floats:
+    def followed(self, weights: Floats, base: Floats, cells: Sequence[Cells]) -> Floats:
         """Return weights of points, moved to the counts of some groups in each table.
 
         They are moved by what is missing in a cell, in proportion to weights `base` there, which
@@ -509,7 +509,7 @@ class DrawnTables:
         ----------
         weights : ndarray of shape (n_tables, n)
         base : ndarray of shape (n,)
-        cells : sequence of CellsOfPoints
+        cells : sequence of Cells
         """
         parts, n = [], len(base)
         for place, counts in cells:
@@ -528,7 +528,7 @@ class DrawnTables:
             found[some] = moved.T
         return found
 
-    def _raked(self, weights: Floats, cells: Sequence[CellsOfPoints], block: slice) -> Floats:
+    def _raked(self, weights: Floats, base: Floats, cells: list[Cells], block: slice) -> Floats:
         """Return weights that are not negative and follow the counts of some tables.
 
         Counts are made those of their projection to the simplex, so that cells of noise alone do
@@ -538,7 +538,7 @@ class DrawnTables:
             projected(all_of[block], np.bincount(place, minlength=all_of.shape[1]) > 0)
             for place, all_of in cells
         ]
-        return raked(weights[block], [place for place, _ in cells], goals, ROUNDING * weights[0])
+        return raked(weights[block], [place for place, _ in cells], goals, ROUNDING * base)
 
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""
