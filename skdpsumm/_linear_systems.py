@@ -212,14 +212,13 @@ class Design:
     held : ndarray of int, shape (m, n)
         The places of the indicators that hold for each row, -1 for none.
     places : sequence of int
-        Those of the numbers; products of these come last.
+        Those of the numbers.
     size : int
         How many indicators and numbers there are.
-    n_products : int, default=0
     """
 
-    def __init__(self, held: Codes, places: Sequence[int], size: int, n_products: int = 0):
-        self.size, self.n_products, self.n_rows = size, n_products, held.shape[1]
+    def __init__(self, held: Codes, places: Sequence[int], size: int):
+        self.size, self.n_rows = size, held.shape[1]
         self._held, self._places = held % (size + 1), list(places)  # none has the last place
         self._indicators = _sparse(self._held, size + 1)
         self._numbers = np.empty((1, 0, self.n_rows))
@@ -244,12 +243,6 @@ class Design:
         """Return the same of some of the tables."""
         found = copy.copy(self)
         found._numbers = of_tables(self._numbers, tables)
-        return found
-
-    def without_products(self) -> Design:
-        """Return the same with zeros in place of products."""
-        found, n = copy.copy(self), len(self._places) - self.n_products
-        found._numbers, found._places = self._numbers[:, :n], self._places[:n]
         return found
 
     def at(self, slopes: Floats) -> Floats:

@@ -6,18 +6,14 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from answers import holds
 from refusals import refused
 
 from skdpsumm import AnswerWarning, HistogramSketcher, M2MEstimator, Numeric, TableSchema
 from skdpsumm.moments._numbers import N_TABLES
 
-SCHEMA = {
-    "sex": ["f", "m"],
-    "age": Numeric(18, 64, step=1),
-    "hours": Numeric(0, 60, step=1),
-    "pay": (0, 200_000),
-    "w": Numeric(0, 4, step=1),
-}
+SCHEMA = {"sex": ["f", "m"], "age": Numeric(18, 64, step=1), "hours": Numeric(0, 60, step=1)}
+SCHEMA |= {"pay": (0, 200_000), "w": Numeric(0, 4, step=1)}
 pytestmark = pytest.mark.simulated(0)
 
 
@@ -45,8 +41,7 @@ def gini(rows, weights):
 def test_a_statistic_is_that_of_the_rows(m2m):
     rows = people()
     answer = m2m.statistic(gini, "pay")
-    low, high = answer.interval()
-    assert low < gini(rows, np.ones(len(rows))) < high
+    assert holds(answer, gini(rows, np.ones(len(rows))))
     assert float(answer.std_error) < 0.05
 
 
@@ -63,18 +58,31 @@ def test_a_function_gets_frames_and_weights_that_it_can_use(m2m):
     for rows, weights in seen:
         assert (list(rows.columns), set(rows["sex"])) == (["sex", "hours"], {"f", "m"})
         assert rows["hours"].dtype == np.int64
-        assert len(weights) == len(rows)
-        assert np.all(np.isfinite(weights))
-        assert np.all(weights >= 0)
+        assert weights.shape == (len(rows),)
+        assert np.all((weights >= 0) & (weights < np.inf))
+
+
+def assert_near(found, signed, part=0.25):
+    """Assert that plausible tables are off by a part of their deviation, as a whole."""
+    found, signed = found.tables(), signed.tables()
+    assert np.all(np.mean((found - signed) ** 2, axis=0) < part**2 * np.var(signed, axis=0))
 
 
 def test_counts_and_means_are_those_of_the_signed_tables(m2m):
     """Clipping negative weights moves the mean of a long tail; calibration moves it back."""
     mean = m2m.statistic(lambda rows, w: np.average(rows["pay"], weights=w), "pay")
-    np.testing.assert_allclose(mean.tables(), m2m.mean("pay").tables(), rtol=1e-6)
+    assert_near(mean, m2m.mean("pay"))
     share = m2m.statistic(lambda rows, w: w[rows["sex"] == "f"].sum() / w.sum(), ["sex", "pay"])
     women = m2m.table("sex", normalize=True)
-    np.testing.assert_allclose(share.tables(), women.tables()[:, 0], atol=1e-6)
+    np.testing.assert_allclose(share.tables(), women.tables()[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [["pay"], ["pay", "hours"]])
+def test_noise_in_a_long_tail_does_not_move_the_body(columns):
+    """Noise moves the mean of a wide range by more than all of the body."""
+    wide = M2MEstimator(SCHEMA | {"pay": (0, 2_000_000)}, random_state=0).fit(people())
+    share = wide.statistic(lambda rows, w: w[rows["pay"] <= 7000].sum() / w.sum(), columns)
+    assert_near(share, wide.cdf("pay", 7000), 0.7)
 
 
 def test_numbers_go_together_as_in_the_signed_tables(m2m):
@@ -84,9 +92,8 @@ def test_numbers_go_together_as_in_the_signed_tables(m2m):
         x, y = np.asarray(rows["age"], float), np.asarray(rows["pay"], float)
         return np.column_stack([x * x, x * y, y * y])
 
-    signed = m2m.estimate(products).tables()
-    kept = m2m.statistic(lambda rows, w: np.average(products(rows), 0, w), ["age", "pay"]).tables()
-    np.testing.assert_allclose(kept, signed, rtol=1e-6)
+    kept = m2m.statistic(lambda rows, w: np.average(products(rows), 0, w), ["age", "pay"])
+    assert_near(kept, m2m.estimate(products))
 
 
 def test_tables_are_whole_rows_of_the_schema(m2m):
@@ -94,9 +101,8 @@ def test_tables_are_whole_rows_of_the_schema(m2m):
     assert [len(one) for one in tables] == [round(m2m.sketch_.n_samples)] * 3
     means = m2m.mean("pay").tables()
     for one in tables:
-        assert list(one.columns) == list(SCHEMA)
+        assert (list(one.columns), one["hours"].dtype) == (list(SCHEMA), np.int64)
         assert one["age"].between(18, 64).all()
-        assert one["hours"].dtype == np.int64
         assert (one["pay"] <= 2000).mean() == pytest.approx(float(m2m.cdf("pay", 2000)), abs=0.02)
     drawn = np.array([one["pay"].mean() for one in tables])
     assert np.ptp(drawn) > 0
@@ -109,13 +115,10 @@ def test_rows_count_by_their_survey_weight(m2m):
     rows = people()
     truth = np.average(rows["hours"], weights=rows["w"])
     answer = m2m.mean("hours", survey_weight="w")
-    low, high = answer.interval()
-    assert low < truth < high
+    assert holds(answer, truth)
     assert abs(truth - rows["hours"].mean()) > 5 * float(answer.std_error)
-    low, high = m2m.total("hours", survey_weight="w").interval()
-    assert low < np.sum(rows["hours"] * rows["w"]) < high
-    shares = m2m.table("sex", normalize=True, survey_weight="w")
-    assert shares["f"].interval()[0] < 2 / 3 < shares["f"].interval()[1]
+    assert holds(m2m.total("hours", survey_weight="w"), np.sum(rows["hours"] * rows["w"]))
+    assert holds(m2m.table("sex", normalize=True, survey_weight="w")["f"], 2 / 3)
     assert float(m2m.quantile("hours", 0.5, survey_weight="w")) < float(m2m.quantile("hours", 0.5))
     assert float(m2m.count(survey_weight="w")) == pytest.approx(float(m2m.total("w")))
     women = m2m.count(lambda rows: rows["sex"] == "f", survey_weight="w")
@@ -141,21 +144,15 @@ def old_women(rows):
 
 
 def test_questions_about_a_part_of_the_rows_have_its_answers(m2m):
-    rows = people()
-    part = rows[old_women(rows)]
+    part = people()[old_women(people())]
     some = m2m.where(old_women)
-    asked = {
-        "mean": (some.mean("hours"), part["hours"].mean()),
-        "count": (some.count(lambda r: r["hours"] > 30), (part["hours"] > 30).sum()),
-        "total": (some.total("hours"), part["hours"].sum()),
-        "quantile": (some.quantile("hours", 0.5), part["hours"].median()),
-        "share": (some.estimate(lambda r: r["pay"] > 5000), (part["pay"] > 5000).mean()),
-    }
-    for name, (answer, truth) in asked.items():
-        low, high = answer.interval(0.999)
-        assert low <= truth <= high, name
-    drawn = some.sample(1000)
-    assert old_women(drawn).all()
+    asked = [(some.mean("hours"), part["hours"].mean()), (some.total("hours"), part["hours"].sum())]
+    asked += [(some.count(lambda r: r["hours"] > 30), (part["hours"] > 30).sum())]
+    asked += [(some.quantile("hours", 0.5), part["hours"].median())]
+    asked += [(some.estimate(lambda r: r["pay"] > 5000), (part["pay"] > 5000).mean())]
+    for k, (answer, truth) in enumerate(asked):
+        assert holds(answer, truth, 0.999), k
+    assert old_women(some.sample(1000)).all()
 
 
 def test_conditions_join_and_travel(m2m):
@@ -181,8 +178,11 @@ def test_answers_about_nobody_say_so_and_rows_that_are_ruled_out_are_in_none():
     nobody._drawn = None  # it takes seconds to draw rows of which none are kept
     refused("no row meets it", nobody.sample, 5)
     refused("no row meets it", nobody.draw_tables, 1)
-    (few,) = some.where(lambda rows: rows["pay"] > 20_000).draw_tables(1)
-    assert set(few["pay"] > 20_000) == {True}
+    rich = some.where(lambda rows: rows["pay"] > 20_000)
+    for few in (*rich.draw_tables(1), *rich.draw_tables(1, 30)):
+        assert set(few["pay"] > 20_000) == {True}
+    assert len(few) == 30
+    assert nobody.describe()["most frequent"].isna().all()
 
 
 def test_groups_of_several_columns_have_an_axis_each(m2m):
@@ -192,8 +192,7 @@ def test_groups_of_several_columns_have_an_axis_each(m2m):
     old = rows["age"] >= 40
     for i, sex in enumerate("fm"):
         for k, part in enumerate((~old, old)):
-            low, high = answer[i, k].interval(0.999)
-            assert low < rows["hours"][part & (rows["sex"] == sex)].mean() < high
+            assert holds(answer[i, k], rows["hours"][part & (rows["sex"] == sex)].mean(), 0.999)
 
 
 def test_a_survey_weight_is_checked(m2m):

@@ -9,7 +9,7 @@ from simulated import simulate
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor
-from skdpsumm.moments.learning._coefficients import Regression
+from skdpsumm.moments.learning._coefficients import Regression, _inverse_root
 from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.sketches import HistogramSketcher
 
@@ -331,6 +331,10 @@ def test_means_of_the_population_have_the_usual_interval_without_noise():
     share = np.mean(X[:, 0] > 1)
     low, high = count.interval(covers="population")
     assert (high - low) / 2 == pytest.approx(Z95 * np.sqrt(2000 * share * (1 - share)), rel=0.25)
+
+
+def test_an_input_without_curvature_has_no_slope():
+    assert np.array_equal(_inverse_root(np.diag([1.0, 1e-50]), 1), [[1.0], [0.0]])
 
 
 def test_slopes_of_classes_in_a_long_tail_are_found_in_a_few_steps(monkeypatch):

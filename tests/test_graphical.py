@@ -338,6 +338,12 @@ def test_tables_keep_public_zeros():
             assert np.all(pair[~possible.T] == 0)
 
 
+def test_raking_that_overflows_keeps_its_best_weights():
+    model, grown = the_rest()[0], (np.array([1.0, 1e200, 1e200]), 1.0)
+    with mock.patch.object(_graphical, "fit_factors", return_value=grown):
+        assert np.all(np.isfinite(model.rake(np.zeros((3, 6), int))))
+
+
 def test_margins_do_not_pay_for_cells_that_cannot_be_negative():
     # Most cells are empty: what noise takes below zero adds up.
     rng = np.random.default_rng(45)

@@ -368,6 +368,12 @@ def test_parts_sketch_one_table():
         SketchUnion(of_its_own, schema=(0, 1)).fit(X3)
 
 
+def test_a_sum_of_noise_in_no_one_proportion_tells_no_part_of_it():
+    one, other = (histogram().fit(X3).sketch_ for _ in range(2))
+    uneven = dataclasses.replace(other, noise_std=other.noise_std * np.arange(1, 16))
+    assert [len((one + two).releases) for two in (other, uneven)] == [2, 1]
+
+
 def test_parts_keep_their_own_seed():
     parts = [RFFSketcher(n_components=4, gamma=1.0, random_state=seed) for seed in (None, 5, None)]
     one, other = (SketchUnion(parts, random_state=s).fit(X3).feature_map_.maps for s in (0, 1))

@@ -12,7 +12,7 @@ others, and so on. Each time the probabilities are raked to what the tables stil
 does to the first rows, the next set right, also in tables with columns that are no parents. The
 last few go one by one to the value that is wanted most.
 
-Weighted rows become whole ones in the same way (`whole_rows`); `calibrated`, `raked_as` and
+Weighted rows become whole ones in the same way (`whole_rows`); `calibrated`, `raked` and
 `projected` give them weights that are not negative. Places in cells are rounded as cells are, to
 tables of places (`interpolated`, `coupled`).
 
@@ -211,23 +211,47 @@ def whole_rows(weights: Floats, n_rows: int, places: Sequence[Codes]) -> Codes:
     return np.repeat(np.arange(len(taken)), taken)
 
 
-def raked_as(others: Floats, weights: Floats, places: Sequence[Codes]) -> Floats:
-    """Return weights of tables, raked to the counts that other weights of the same rows have."""
-    found = weights.copy()
-    for goal, own in zip(others, found, strict=True):
-        for place in [*places] * RAKING_SWEEPS:
-            step = np.bincount(place, goal) / np.maximum(np.bincount(place, own), TINY)
+def counts_in(weights: Floats, place: Codes) -> Floats:
+    """Return the sums of weights in each cell, shape (n_tables, n_cells)."""
+    return np.array([np.bincount(place, own) for own in weights])
+
+
+def raked(
+    weights: Floats, places: Sequence[Codes], counts: Sequence[Floats], least: Floats | float = 0.0
+) -> Floats:
+    """Return weights of tables, of which those of each cell are multiplied until they fit.
+
+    It is raking [1]_, three times over all tables of counts.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_tables, n)
+    places : sequence of ndarray of int, shape (n,)
+        The cell of each row in each table of counts.
+    counts : sequence of ndarray of shape (n_tables, n_cells)
+    least : ndarray of shape (n,), default=0.0
+        What each row weighs at least.
+
+    References
+    ----------
+    .. [1] Deming and Stephan (1940), "On a least squares adjustment of a sampled frequency table
+           when the expected marginal totals are known".
+    """
+    found = np.maximum(weights, least)
+    for k, own in enumerate(found):
+        for place, goal in [*zip(places, counts, strict=True)] * RAKING_SWEEPS:
+            step = goal[k] / np.maximum(np.bincount(place, own, goal.shape[1]), TINY)
             own *= step[place]
+            np.maximum(own, least, out=own)
     return found
 
 
-def calibrated(
-    start: Floats, goal: Floats, functions: Design, cost: Floats | float = 0.0
-) -> Floats:
+def calibrated(start: Floats, goal: Floats, functions: Design, cost: Floats) -> Floats:
     """Return weights of some tables that are not negative and have some sums.
 
     It takes twenty steps of Newton's at most, in which no weight grows more than to exp(4) times
-    what it was. Where they do not arrive, the sums may be those of no weights.
+    what it was. Where they do not arrive, the sums may be those of no weights. With costs it is
+    ridge calibration [1]_: a sum that is missed by the root of its cost is one standard error off.
 
     Parameters
     ----------
@@ -237,8 +261,12 @@ def calibrated(
         The sums.
     functions : Design
         What is summed; ones first.
-    cost : ndarray of shape (k,), default=0.0
+    cost : ndarray of shape (k,)
         What a tilt costs: it misses the sum by itself times this. 0 is for exact sums.
+
+    References
+    ----------
+    .. [1] Bardsley and Chambers (1984), "Multipurpose estimation from unbalanced samples".
     """
     tilt, weights, tilts = np.zeros_like(start), start.copy(), np.zeros_like(goal)
     largest = math.sqrt(UNIT) * np.maximum(goal[:, 0], TINY)  # half of the digits

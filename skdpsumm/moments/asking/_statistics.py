@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property, partial, reduce
-from itertools import combinations_with_replacement, compress, islice
+from itertools import combinations_with_replacement, compress
 from math import ceil, prod
 from numbers import Integral, Real
 from typing import Any
@@ -894,8 +894,9 @@ class StatisticsMixin:
         Notes
         -----
         Weights of a plausible table may be negative, which few functions take. So they are clipped
-        and then tilted, until the number of rows, of each category and of missing values, and the
-        means, variances and covariances of numbers are what they were, as far as they can be.
+        and raked: the rows in each cell of each column are what they were, as nearly as counts that
+        are not negative can be. Inside cells rows are tilted until the means, variances and
+        covariances of numbers are what they were, as far as they can be.
 
         Examples
         --------
@@ -969,6 +970,8 @@ class StatisticsMixin:
         if self._asked.values(j) is not None:
             shares = self.histogram(j)
             top = int(np.argmax(shares))
+            if np.isnan(shares[top]):  # of nobody none is the most frequent
+                return said
             return said | {"most frequent": shares.labels[0][top], "share": float(shares[top])}
         mean, quartiles = self.mean(j), np.asarray(self.quantile(j, [0.25, 0.5, 0.75]))
         if self._dates([j]) is not None:  # as words, for a column of numbers and dates has no type
@@ -1010,8 +1013,8 @@ class StatisticsMixin:
         if not (n_rows is None or (isinstance(n_rows, Integral) and n_rows > 0)):
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
-        rows, of_noise = (self._told()(which, covers) for covers in ("table", "noise"))
-        weights = [*islice(positive_weights(rows, which, of_noise), 1, 1 + int(n_tables))]
+        rows = self._told()(which, "table")
+        _, *weights = positive_weights(rows, which, 1 + int(n_tables), centred=True)
         sums = np.sum(weights, axis=1)
         told = sums if self._conditions else self._plausible.n_rows
         told = np.rint(told if n_rows is None else n_rows).astype(int)

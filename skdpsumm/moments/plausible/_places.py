@@ -196,9 +196,10 @@ class Places:
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
         jumped, is_between = by_a_jump(edges, self.cell[:n], rows)
         own = self.weights[1:, :n]
-        whole = np.maximum(np.add.reduceat(jumped, firsts, axis=1), TINY)
-        jumped *= (np.add.reduceat(own, firsts, axis=1) / whole)[:, rank]
-        np.copyto(own, jumped, where=is_between & coin[:, self.cell[:n]])
+        whole = np.add.reduceat(jumped, firsts, axis=1)
+        jumped *= (np.add.reduceat(own, firsts, axis=1) / np.maximum(whole, TINY))[:, rank]
+        # A piece in which a jump leaves nobody keeps its rows where they are.
+        np.copyto(own, jumped, where=is_between & coin[:, self.cell[:n]] & (whole > TINY)[:, rank])
 
     def _left(self, shares: Floats, cell: Codes) -> Floats:
         """Return the part of each node that is on its left, shape (n_tables, n_nodes)."""

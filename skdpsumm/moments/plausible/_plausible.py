@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 from ..._computing import TINY, Codes, Floats, Kept
 from ...sketches._graphical import subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
-from ...sketches._rounding import RAKING_SWEEPS, projected
+from ...sketches._rounding import RAKING_SWEEPS, projected, raked
 from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,
@@ -45,7 +45,7 @@ from ._rows import NamedRows, Rows
 
 Meets = Callable[[Rows], NDArray[np.bool_]]
 # The cell of each point in a group, and the counts of these cells in all tables.
-CellsOfPoints = tuple[NDArray[np.int64], Floats]
+Cells = tuple[NDArray[np.int64], Floats]
 NOISE, UNCOUNTED, PLACES, SAMPLING = "noise", "uncounted", "places", "sampling"
 # In what plausible tables differ, by what an interval covers.
 PRIORS = {
@@ -328,7 +328,7 @@ class DrawnTables:
         found = self._rows.get(columns, points) if empty else points()
         if meets is None:
             return found
-        pool = found.of_model()
+        pool = found.first(1)
         few = np.flatnonzero(np.count_nonzero(meets(pool), axis=0) < FEWEST_POINTS)
         if not len(few):
             return found
@@ -339,9 +339,18 @@ class DrawnTables:
 
     def _rows_of_one(self, j: int) -> Rows:
         places = self.places(j)
-        weights = self.counts((j,))[:, places.cell] * places.weights
-        weights = self._by_chance(weights, places.cell, (j,))
-        return self._made({j: places.values()}, weights, places=[places.cell])
+        counts = self.counts((j,))
+        weights = self._by_chance(counts[:, places.cell] * places.weights, places.cell, (j,))
+        follow = self._following(weights, weights[0], [(places.cell, counts)], [])
+        return self._made({j: places.values()}, weights, **follow)
+
+    def _following(
+        self, weights: Floats, base: Floats, margins: list[Cells], cells: list[Cells]
+    ) -> dict[str, Any]:
+        """Return what rows keep where weights are not negative, as `Rows` takes it."""
+        # Counts of single columns have less noise than others, and are met last.
+        follow = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
+        return {"raked": follow, "places": [place for place, _ in (*margins, *cells)]}
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -371,7 +380,11 @@ class DrawnTables:
         weights *= self._shares_of_rows(values, m)
         weights = self._by_chance(weights, unit, columns)
         words = {j: of_unit[k] for k, j in enumerate(columns) if self.model.cells[j].edges is None}
-        return self._made(values, weights, places=[unit], atoms=words)
+        others = [tuple(a + 1 for a in range(len(columns)) if a != k) for k in range(len(columns))]
+        margins = [(of_unit[k], table.sum(axis=axes)) for k, axes in enumerate(others)]
+        cells = [(unit, table.reshape(1 + self.n_tables, n_units))]
+        follow = self._following(weights, weights[0], margins, cells)
+        return self._made(values, weights, atoms=words, **follow)
 
     def _shares_of_rows(self, values: Mapping[int, NDArray], m: int) -> Floats:
         """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
@@ -456,13 +469,10 @@ class DrawnTables:
         groups += [p for p in combinations(columns, 2) if p not in groups]
         cells = self.cells_of_points(codes, groups)
         margins = self.cells_of_points(codes, [(j,) for j in columns])
-        # Counts of single columns have less noise than others, and are met last.
-        raked = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
-        if self.n_tables:
-            followed = self.followed(weights[1:], base, [*cells, *margins])
-            weights = np.concatenate([weights[:1], followed])
-        kept = [place for place, _ in (*margins, *cells)]
-        return self._made(values, weights, raked=raked, places=kept, atoms=words).where(possible)
+        followed = self.followed(weights[1:], base, [*cells, *margins])
+        signed = np.concatenate([weights[:1], followed])
+        follow = self._following(weights, base, margins, cells)
+        return self._made(values, signed, atoms=words, **follow).where(possible)
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
@@ -480,7 +490,7 @@ class DrawnTables:
             codes = np.concatenate([codes, more])
         return self.model.allowed(codes[n:])
 
-    def cells_of_points(self, codes: NDArray, groups: Sequence[Group]) -> list[CellsOfPoints]:
+    def cells_of_points(self, codes: NDArray, groups: Sequence[Group]) -> list[Cells]:
         """Return in which cell of each group points are, and that group's counts in all tables."""
         found = []
         for g in [g for g in groups if not any(set(g) < set(other) for other in groups)]:
@@ -488,7 +498,7 @@ class DrawnTables:
             found.append((place, self.counts(g).reshape(1 + self.n_tables, -1)))
         return found
 
-    def followed(self, weights: Floats, base: Floats, cells: Sequence[CellsOfPoints]) -> Floats:
+    def followed(self, weights: Floats, base: Floats, cells: Sequence[Cells]) -> Floats:
         """Return weights of points, moved to the counts of some groups in each table.
 
         They are moved by what is missing in a cell, in proportion to weights `base` there, which
@@ -498,7 +508,7 @@ class DrawnTables:
         ----------
         weights : ndarray of shape (n_tables, n)
         base : ndarray of shape (n,)
-        cells : sequence of CellsOfPoints
+        cells : sequence of Cells
         """
         parts, n = [], len(base)
         for place, counts in cells:
@@ -517,30 +527,17 @@ class DrawnTables:
             found[some] = moved.T
         return found
 
-    def _raked(
-        self, weights: Floats, base: Floats, cells: Sequence[CellsOfPoints], block: slice
-    ) -> Floats:
+    def _raked(self, weights: Floats, base: Floats, cells: list[Cells], block: slice) -> Floats:
         """Return weights that are not negative and follow the counts of some tables.
 
-        Those of each cell are multiplied (raking [1]_) until they sum to its count. Counts are made
-        those of their projection to the simplex, so that cells of noise alone do not add rows.
-
-        References
-        ----------
-        .. [1] Deming and Stephan (1940), "On a least squares adjustment of a sampled frequency
-           table when the expected marginal totals are known".
+        Counts are made those of their projection to the simplex, so that cells of noise alone do
+        not add rows.
         """
-        found, least = np.maximum(weights[block], ROUNDING * base), ROUNDING * base
-        parts = [
-            (place, projected(counts[block], np.bincount(place, minlength=counts.shape[1]) > 0))
-            for place, counts in cells
+        goals = [
+            projected(all_of[block], np.bincount(place, minlength=all_of.shape[1]) > 0)
+            for place, all_of in cells
         ]
-        for k, own in enumerate(found):
-            for place, counts in parts * RAKING_SWEEPS:
-                summed = np.bincount(place, own, counts.shape[1])
-                own *= (counts[k] / np.maximum(summed, TINY))[place]
-                np.maximum(own, least, out=own)
-        return found
+        return raked(weights[block], [place for place, _ in cells], goals, ROUNDING * base)
 
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""

@@ -26,7 +26,7 @@ from ..._linear_systems import Design, of_tables
 from ...schema._columns import Categorical, Date, read_cells
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
-from ...sketches._rounding import RAKING_SWEEPS, calibrated, raked_as
+from ...sketches._rounding import RAKING_SWEEPS, calibrated, counts_in, raked
 from .._numbers import N_TABLES, ROUNDING
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
@@ -308,9 +308,12 @@ class Rows:
         What weights are shares of, where they do not sum to it. None, where they do.
     raked : callable, default=None
         Takes some tables, and returns weights of their rows that are not negative and have the
-        tables' counts. None, where rows fill cells: their signed weights are clipped.
+        tables' counts. None, where signed weights are clipped.
+    as_modelled : ndarray of shape (n,), default=None
+        Mean weights of plausible tables, of rows where the model has them. None takes the mean.
     places : sequence of ndarray of int, shape (n,), default=()
-        The cell of each row in tables of counts that whole rows are to keep.
+        The cell of each row in tables of counts that rows without negative weights are to keep:
+        those of single columns first, one for each of `columns`.
     atoms : mapping of int to ndarray of int, shape (n,), default={}
         Codes of columns of categories, where they are known.
     codes : ndarray of int, shape (1 or 1 + B, n), default=0
@@ -324,6 +327,7 @@ class Rows:
     others: Callable[[int, int], NDArray]
     n_rows: float | None = None
     raked: Callable[[slice], Floats] | None = None
+    as_modelled: Floats | None = None
     places: Sequence[Codes] = ()
     atoms: Mapping[int, Codes] = field(default_factory=dict)
     codes: Codes = field(default_factory=lambda: np.zeros((1, 1), np.int64))
@@ -367,10 +371,10 @@ class Rows:
         found = function(NamedRows(self.schema, shape[0] * shape[1], column))
         return found.reshape(*shape, -1)
 
-    def of_model(self) -> Rows:
-        """Return the rows of the model alone."""
-        own = {j: values if values.ndim == 1 else values[0] for j, values in self.columns.items()}
-        return replace(self, columns=own, weights=self.weights[:1])
+    def first(self, n_tables: int) -> Rows:
+        """Return the rows of the first tables, of which the model is one."""
+        own = {j: v if v.ndim == 1 else v[:n_tables] for j, v in self.columns.items()}
+        return replace(self, columns=own, weights=self.weights[:n_tables])
 
     def where(self, truths: NDArray) -> Self:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
@@ -379,7 +383,13 @@ class Rows:
         def met(block: slice) -> Floats:
             return raked(block) * (truths if len(truths) == 1 else truths[block])
 
-        return replace(self, weights=self.weights * truths, n_rows=None, raked=raked and met)
+        found = replace(self, weights=self.weights * truths, n_rows=None, raked=raked and met)
+        return replace(found, as_modelled=self.mean_weights() * truths[0])
+
+    def mean_weights(self) -> Floats:
+        """Return mean weights of plausible tables, of rows where the model has them."""
+        tables = self.weights[min(1, len(self.weights) - 1) :]
+        return np.mean(tables, axis=0) if self.as_modelled is None else self.as_modelled
 
     # ---- statistics of groups of them
 
@@ -586,24 +596,24 @@ def correlations(covariance: Floats) -> Floats:
 
 
 def positive_weights(
-    rows: Rows, columns: Sequence[int], of_noise: Rows | None = None
+    rows: Rows, columns: Sequence[int], n_tables: int = 1 + N_TABLES, *, centred: bool = False
 ) -> Iterator[Floats]:
-    """Yield weights of each table that are not negative, those of the model first.
+    """Yield weights of the first tables that are not negative, those of the model first.
 
     A plausible table has negative weights, where noise took more rows from a cell than there are.
     Clipped, they would leave too many rows in long tails, and columns that hardly go together. So
-    points are raked to the table's counts, and other rows clipped; then weights are tilted, ``w
-    exp(lambda g)``, until the number of rows, of each category and of missing values, and the
-    means, variances and covariances of numbers, are what the signed table has (calibration [1]_).
+    rows are raked to the table's counts, made possible. Then weights are tilted, ``w exp(lambda
+    g)``, until the number of rows, of each category and of missing values, and the means, variances
+    and covariances of numbers, are what the signed table has (calibration [1]_), and raked to the
+    counts of single columns last. Sums that no table has with these counts would move the body of a
+    long tail: so they move rows inside cells alone.
 
-    Points have these sums to about 1 / N_TABLES of their standard deviation, and are raked to the
-    counts of single columns last, which moves the sums again: exact sums, which may be those of no
-    table, would move the body of a long tail. Other rows have the sums, or where none are found
-    that have all of these, all but the variances and covariances.
+    A sum may miss by a B-th part of its standard deviation over B tables, which is about how far
+    apart these have it: such a miss costs as much as a standard error does.
 
-    Plausible tables have long tails where bins let rows be anywhere. `of_noise` are tables in which
-    rows lie where the model has them: then all sums are moved by what the mean over all tables is
-    off from theirs, so that tables have on average the moments that the release tells.
+    Plausible tables have long tails where bins let rows be anywhere. If they are `centred`, all
+    sums are moved by what the mean over all tables is off from that with rows where the model has
+    them, so that tables have on average the moments that the release tells.
 
     Of more numbers than k^2 / 2 = sqrt(n), n rows, products are left out: so many sums are well
     told by a tilt [2]_.
@@ -615,36 +625,25 @@ def positive_weights(
        the number of parameters tends to infinity": p^2 / n is to be small.
     """
     numbers = [j for j in columns if not isinstance(rows.schema.columns[j], Categorical)]
-    few = len(numbers) ** 4 <= 4 * rows.n
-    own, sums = np.maximum(rows.weights[0], 0.0), _kept_sums(rows, columns, few)
-    shift = 0.0 if of_noise is None else (_kept_sums(of_noise, columns, few) - sums).mean(axis=0)
+    few, margins = len(numbers) ** 4 <= 4 * rows.n, rows.places[: len(rows.columns)]
+    own, tables = np.maximum(rows.weights[0], 0.0), designs(rows, columns, few)
+    sums = np.concatenate([f.sums(rows.weights[block]) for block, f in tables])
+    cost, shift = np.var(sums, axis=0) / N_TABLES**2, 0.0
+    if centred:
+        ((_, of_model),) = designs(rows.first(1), columns, few)
+        shift = of_model.sums(rows.mean_weights()[None])[0] - sums.mean(axis=0)
     yield own
-    for block, functions in designs(rows, columns, few):
+    for block, functions in designs(rows.first(n_tables), columns, few):
         signed = rows.weights[block]
-        least = np.broadcast_to(ROUNDING * own, signed.shape)
+        # A row that is not in a table, as it does not meet a condition there, weighs 0.
+        least = np.where(signed == 0, 0.0, ROUNDING * own)
         # No function is negative, nor is its sum.
         goal = np.maximum(functions.sums(signed) + shift, functions.sums(least))
-        # A row that is not in a table, as it does not meet a condition there, weighs 0.
-        least = np.where(signed == 0, 0.0, least)
-        start = np.maximum(signed if rows.raked is None else rows.raked(block), least)
-        if rows.raked is None:
-            found = calibrated(start, goal, functions)
-            off = np.max(np.abs(goal - functions.sums(found)), axis=1)
-            found = np.where((off > ROUNDING**0.5 * goal[:, 0])[:, None], start, found)
-            goal[:, functions.size - functions.n_products :] = 0.0
-            found = calibrated(found, goal, functions.without_products())
-        else:
-            found = start
-            for _ in range(RAKING_SWEEPS):
-                found = raked_as(start, found, rows.places[: len(columns)])
-                found = calibrated(found, goal, functions, np.var(sums, axis=0) / N_TABLES**2)
-            found = raked_as(start, found, rows.places[: len(columns)])
+        found = np.maximum(signed if rows.raked is None else rows.raked(block), least)
+        counts = [counts_in(found, place) for place in margins]
+        for _ in range(RAKING_SWEEPS):
+            found = raked(calibrated(found, goal, functions, cost), margins, counts)
         yield from found
-
-
-def _kept_sums(rows: Rows, columns: Sequence[int], products: bool) -> Floats:
-    """Return the sums of all functions that are kept, in each plausible table."""
-    return np.concatenate([f.sums(rows.weights[b]) for b, f in designs(rows, columns, products)])
 
 
 def designs(
@@ -679,9 +678,10 @@ def designs(
         size += n
     pairs = list(combinations_with_replacement(numbers, 2)) if products else []
     places, held = [*numbers, *range(size, size + len(pairs))], [np.zeros_like(own[0], int), *held]
-    whole = Design(np.array(held), places, size + len(pairs), len(pairs))
+    whole = Design(np.array(held), places, size + len(pairs))
     step, n_tables = whole.n_at_once, len(rows.weights)
-    for some in (slice(k, k + step) for k in range(min(1, n_tables - 1), n_tables, step)):
+    for k in range(min(1, n_tables - 1), n_tables, step):
+        some = slice(k, min(k + step, n_tables))
         scaled = {
             place: np.nan_to_num((of_tables(own, some) - low) / (high - low))
             for place, (own, low, high) in numbers.items()
