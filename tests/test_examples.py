@@ -92,7 +92,7 @@ def test_notebooks_run_and_show_their_pictures(name, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []  # an example leaves nothing behind
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.notebooks
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_the_gallery_runs(path, tmp_path, monkeypatch):
