@@ -66,6 +66,10 @@ def older(rows):
     return rows["age"] > 40
 
 
+def absent(rows):
+    return np.column_stack([np.isnan(rows["age"]), pd.isna(rows["job"])])
+
+
 CUTS = [20.0, 30.0, 50.0]
 LEVELS = [0.1, 0.5, 0.9]
 # Each question, and what is true of a frame.
@@ -92,10 +96,7 @@ QUESTIONS = {
         lambda X: (X["age"].dropna() > 40).mean(),
     ),
     "a count": (lambda m: m.count(older), lambda X: (X["age"] > 40).sum()),
-    "no age and no job": (
-        lambda m: m.estimate(lambda r: np.column_stack([np.isnan(r["age"]), pd.isna(r["job"])])),
-        lambda X: X[["age", "job"]].isna().mean(),
-    ),
+    "no age or job": (lambda m: m.estimate(absent), lambda X: X[["age", "job"]].isna().mean()),
 }
 # What no feature of one column tells is off by more than noise.
 OF_PAIRS = {

@@ -113,11 +113,10 @@ def test_sparse_tables_bias_no_answer():
     sketcher = HistogramSketcher(marginals=2, n_bins=24)
     question = lambda m: m.estimate(lambda rows: np.hstack([rows, rows[:, :1] * rows[:, 1:]]))  # noqa: E731
     answers = [question(fitted(sketcher, X, 0.5, k, n_synthetic=2000)) for k in range(16)]
-    values = np.array(answers)
     # These take long, and are alike.
     errors = np.array([one.noise_std_error for one in answers[:4]])
     free = np.asarray(question(fitted(sketcher, X, np.inf, n_synthetic=2000)))
-    assert np.all(np.abs(values.mean(axis=0) - free) < 2 * errors.mean(axis=0))
+    assert np.all(np.abs(np.mean(answers, axis=0) - free) < 2 * errors.mean(axis=0))
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -59,10 +59,6 @@ def clustered(values, weights, person):
     return np.sqrt(np.sum(np.bincount(person, weights * centred) ** 2)) / weights.sum()
 
 
-def weights_of(person, limit):
-    return 1 / np.bincount(person)[person] if limit == "average" else np.ones(len(person))
-
-
 QUESTIONS = {
     "mood": (lambda m2m: m2m.mean()["mood"], lambda t: t["mood"]),
     "sleep, if it is told": (lambda m2m: m2m.mean()["sleep"], lambda t: t["sleep"]),
@@ -81,7 +77,7 @@ QUESTIONS = {
 def asked(table, person, limit):
     """Yield what an interval allows for in each question, and what a cluster sample would."""
     m2m = M2MEstimator.from_sketch(released(table, person, limit))
-    weights = weights_of(person, limit)
+    weights = 1 / np.bincount(person)[person] if limit == "average" else np.ones(len(person))
     for ask, values in QUESTIONS.values():
         yield sampling(ask(m2m)), clustered(values(table).to_numpy(float), weights, person)
 

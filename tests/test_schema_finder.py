@@ -509,17 +509,16 @@ def test_ends_hold_all_but_few_rows_in_spite_of_noise():
     days = np.datetime64("1995-01-01", "s") + 86_400 * rng.normal(0, 1000, n).astype(int)
     whole = pd.DataFrame(table, columns=[*"abc"]).assign(d=days)
     kinds = dict.fromkeys("abc", "number") | {"d": "date"}
-    for seed in range(20):
-        for delta in (0.0, 1e-6):
-            finder = SchemaFinder(kinds, epsilon=0.3, delta=delta)
-            columns = simulate(finder, whole, seed=seed).schema_.columns
-            for j, column in enumerate(columns[:3]):
-                low, high = column.bounds
-                assert np.mean((table[:, j] < low) | (table[:, j] > high)) < 0.03
-                assert high <= 20 * np.quantile(table[:, j], 0.99)
-            steps = columns[3].steps(days)
-            assert np.mean((steps < 0) | (steps > columns[3].bounds[1])) < 0.03
-            assert columns[3].bounds[1] < 3 * np.ptp(steps)
+    for seed, delta in itertools.product(range(20), (0.0, 1e-6)):
+        finder = SchemaFinder(kinds, epsilon=0.3, delta=delta)
+        columns = simulate(finder, whole, seed=seed).schema_.columns
+        for j, column in enumerate(columns[:3]):
+            low, high = column.bounds
+            assert np.mean((table[:, j] < low) | (table[:, j] > high)) < 0.03
+            assert high <= 20 * np.quantile(table[:, j], 0.99)
+        steps = columns[3].steps(days)
+        assert np.mean((steps < 0) | (steps > columns[3].bounds[1])) < 0.03
+        assert columns[3].bounds[1] < 3 * np.ptp(steps)
 
 
 # ------------------------------------------------------------------------ errors and the ledger
