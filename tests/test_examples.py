@@ -40,10 +40,6 @@ def pictures(notebook):
     return [[len(image) for image in of if image is not None] for of in found]
 
 
-def words(notebook):
-    return sum(len(cell.source.split()) for cell in notebook.cells if cell.cell_type == "markdown")
-
-
 def test_every_script_is_a_notebook():
     found = {path.stem for path in notebooks.FOLDER.iterdir()}
     assert found == set(notebooks.NAMES)
@@ -65,9 +61,9 @@ def test_notebooks_are_stored_with_their_outputs(name):
     streams = [o for c in notebook.cells for o in c.get("outputs", ()) if o.output_type == "stream"]
     assert {stream.name for stream in streams} == {"stdout"}  # no warnings
     sizes = [size for of in pictures(notebook) for size in of]
-    assert sizes
-    assert max(sizes) < 150_000
-    assert words(notebook) < 700  # five minutes, with the code
+    assert 0 < max(sizes, default=0) < 150_000
+    words = [cell.source.split() for cell in notebook.cells if cell.cell_type == "markdown"]
+    assert sum(map(len, words)) < 700  # five minutes, with the code
     assert "/tmp" not in nbformat.writes(notebook)
 
 
@@ -92,7 +88,7 @@ def test_notebooks_run_and_show_their_pictures(name, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []  # an example leaves nothing behind
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.notebooks
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_the_gallery_runs(path, tmp_path, monkeypatch):

@@ -172,7 +172,9 @@ BESIDE = {
         .fit(FRAME, LABELS, X_target=SIDE, X_holdout=X, y_holdout=LABELS[:20])
         .score()
     ),
-    "prior": lambda X, **o: M2MEstimator(inference=Points(prior=X), **o).fit(FRAME).mean().value,
+    "prior": lambda X, **o: (
+        M2MEstimator(inference=Points(prior=X), n_synthetic=500, **o).fit(FRAME).mean().value
+    ),
     "X_target of a summary": lambda X, **o: (
         SketchSummarizer.from_sketch(sketch(), 5, X_target=X, random_state=0).X_
     ),

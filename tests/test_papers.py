@@ -27,12 +27,8 @@ WIDEST = 1200  # pixels
 LARGEST = 150_000  # bytes
 
 
-def names(paths):
-    return sorted(path.stem for path in paths)
-
-
 def test_every_script_draws_a_figure_or_is_a_study():
-    assert set(names(SCRIPTS)) - set(names(FIGURES)) <= STUDIES
+    assert {path.stem for path in {*SCRIPTS} - {*FIGURES}} <= STUDIES
     assert FIGURES
 
 

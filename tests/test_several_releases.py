@@ -175,7 +175,7 @@ def test_a_population_asks_whether_rows_are_the_same():
 @pytest.mark.parametrize("make", [two_fits, two_tables])
 def test_differences_of_populations_hold_the_truth_if_rows_are_said_rightly(make):
     """Means of two columns that go together: of the same rows, most of their errors cancel."""
-    pairs = [make(seed) for seed in range(30)]
+    pairs = [make(seed) for seed in range(20)]
     differences = [one.mean("a") - other.mean("b") for one, other in pairs]
     # A mean has the noise of 400 cells, and in a tenth of the rows b is another draw than a.
     noise = pairs[0][0].sketch_.noise_std[0] * np.sqrt(400 * 33.25) / 2000

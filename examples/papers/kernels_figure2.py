@@ -59,7 +59,7 @@ FULL = {
     "url": (3_200_000, 100),
 }
 QUICK = {
-    "epsilons": (0.3, 3.0),
+    "epsilons": (1.0,),
     "covertype": (600, 50, 300, 40),
     "few": (300, 50, 300),
     "regression": (2000, 10),

@@ -93,11 +93,11 @@ def draw(ax, kept, printed, title):
     return {curve: {"median": np.median(v, axis=1), "values": v} for curve, v in kept.items()}
 
 
-def measured(name, folder, points, seeds, n_rows):
-    """Return the errors of a table by curve, shape (4, seeds)."""
+def measured(name, folder, points, seeds, n_rows, n_columns):
+    """Return the errors of a table's first columns by curve, shape (4, seeds)."""
     kept = {}
     for seed in range(seeds):
-        X = _m2m.table_of(name, folder, seed, n_rows)
+        X = _m2m.table_of(name, folder, seed, n_rows)[:, :n_columns]
         for i, (sketch, epsilon) in enumerate(LAYOUT.values()):
             for curve, value in errors(X, sketch, epsilon, points, seed).items():
                 kept.setdefault(curve, np.full((len(LAYOUT), seeds), np.nan))[i, seed] = value
@@ -116,9 +116,9 @@ def main():
     parser.add_argument("--points", type=int, default=20_000)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    tables, seeds, points, n_rows = args.tables, args.seeds, args.points, 27_000
+    tables, seeds, points, n_rows, n_columns = args.tables, args.seeds, args.points, 27_000, None
     if args.quick:
-        seeds, points, n_rows = 1, 2_000, 2_000
+        seeds, points, n_rows, n_columns = 1, 2_000, 2_000, 3
     if args.quick or not args.data:
         tables = ["random10"]
     folder = Path(args.data) if args.data else None
@@ -126,7 +126,7 @@ def main():
     fig, axes = _figure.figure((panels + 1) // 2, 2, height=3.0)
     numbers = {}
     for ax, name in zip(axes.flat, tables, strict=False):
-        kept = measured(name, folder, points, seeds, n_rows)
+        kept = measured(name, folder, points, seeds, n_rows, n_columns)
         printed = PRINTED_TABLE.get(name)
         title = f"{name} (printed: LifeSci)" if name == "covertype" else name
         numbers[name] = draw(ax, kept, printed, title) | {"printed": printed}

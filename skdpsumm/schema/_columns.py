@@ -850,7 +850,8 @@ def first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.
 
 def increasing(name: str, given: Any, *, least: int) -> tuple[float, ...]:
     """Return increasing numbers as floats, so many at least, or raise ValueError."""
-    found = tuple(map(_as_float, _some_listed(name, given)))
+    listed = _some_listed(name, given)  # often thousands of plain floats
+    found = tuple(listed if {*map(type, listed)} == {float} else map(_as_float, listed))
     is_short = len(found) < least or any(map(math.isnan, found))
     if is_short or not all(map(lt, found, found[1:])):
         raise ValueError(f"{name}={given!r} must be a list of at least {least} increasing numbers.")

@@ -620,7 +620,10 @@ class TableSchema:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description of a schema of a table."""
         names = self.names or (None,) * self.n_columns
-        columns = zip(names, map(_json_ready, self.columns), strict=True)
+        # One column may stand for thousands, and is described once.
+        once = {id(column): column for column in self.columns}
+        states = {key: _json_ready(column) for key, column in once.items()}
+        columns = zip(names, (states[id(column)] for column in self.columns), strict=True)
         # In a list, for the order of columns counts.
         told: dict[str, Any] = {"columns": [{"name": name, **state} for name, state in columns]}
         if self.impossible:
