@@ -111,8 +111,8 @@ plt.show()
 # Without real rows
 # -----------------
 # If no row may leave an owner, each releases a sketch, and the consumer draws synthetic rows from
-# the sum. Now the owners' rows are protected from everybody. Images are a hard case for it: the
-# sketches count pixels with labels, and few pixels with one another.
+# the sum. Now the owners' rows are protected from everybody. Images are a hard case for it, as its
+# warning says: the sketches count pixels with labels, and few pixels with one another.
 
 private = SketchSummarizer((0, 16), n_select=200, label=list(range(10)), epsilon=3.0)
 synthetic, labels = private.fit_resample(X, y, X_target=target, owners=owners)

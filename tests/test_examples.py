@@ -8,7 +8,9 @@ import pytest
 import scripts
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore:Raise max_share_per_owner")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Raise max_share_per_owner", "ignore:Ask more owners whose rows are like X_target"
+)
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
