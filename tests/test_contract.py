@@ -128,8 +128,7 @@ def test_a_late_warning_costs_no_summary():
     few.set_params(target_is_owners=True)
     model = SummarizedEstimator(LogisticRegression(), few)
     refused("owners sent fewer rows", model.fit, X, Y, error=UserWarning)
-    assert len(ledger.entries()) == 1
-    assert model.privacy_.target == model.summarizer_.privacy_.target
+    assert (len(ledger.entries()), model.privacy_.target) == (1, model.summarizer_.privacy_.target)
     assert model.holds_private_data
     assert not hasattr(model, "estimator_")
 
@@ -233,8 +232,7 @@ def test_an_answer_without_a_source_of_noise_costs_nothing(name, monkeypatch):
     left = model.n_updates_left_
     with no_noise(monkeypatch), pytest.raises(ValueError, match="lib directory"):
         model.predict(X[:3])
-    assert len(spy.entries()) == 1
-    assert model.n_updates_left_ == left
+    assert (len(spy.entries()), model.n_updates_left_) == (1, left)
     assert (len(model.predict(X[:3])), len(spy.entries())) == (3, 1)
 
 

@@ -9,7 +9,7 @@ import scripts
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Raise max_share_per_owner", "ignore:Ask more owners whose rows are like X_target"
+    "ignore:Raise max_share_per_owner", "ignore:Ask more owners"
 )
 
 nbformat = pytest.importorskip("nbformat")

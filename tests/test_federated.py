@@ -263,8 +263,7 @@ MAP = question_content(agreed().question("north", np.ones(40), 0.5))["map"]
 def test_the_same_rows_and_no_more_said(homes, text):
     agree_on(homes, text)
     over, here = run(homes, text), in_process(text)
-    assert over.left_out == {}
-    assert over.curator.chosen == here.chosen
+    assert (over.left_out, over.curator.chosen) == ({}, here.chosen)
     np.testing.assert_array_equal(over.curator.X, here.X)
     np.testing.assert_array_equal(over.rows["y"], here.y)
     for name in NAMES:
@@ -534,8 +533,7 @@ def test_a_run_that_the_curator_did_not_start_asks_nobody(homes, home):
 def test_a_ticket_dies_with_a_run_that_did_not_start(home, monkeypatch, capsys):
     def start(path, ticket):
         (stub,) = CuratorSite.load(home).tickets.iterdir()
-        assert stub.name == hashlib.sha256(ticket.encode()).hexdigest()
-        assert len(ticket) == 32
+        assert (stub.name, len(ticket)) == (hashlib.sha256(ticket.encode()).hexdigest(), 32)
         raise RuntimeError("no")
 
     monkeypatch.setattr(_commands, "start_run", start)
@@ -1322,8 +1320,7 @@ def test_raw_tables_are_read_cell_by_cell_and_come_out_as_they_were(census_homes
     assert over.curator.chosen == here.chosen
     over.save(tmp_path / "result")
     saved = pd.read_parquet(tmp_path / "result" / "summary.parquet")
-    assert tuple(saved) == WHOLE.names
-    assert len(saved) == 12
+    assert (tuple(saved), len(saved)) == (WHOLE.names, 12)
     for k, (name, index) in enumerate(over.curator.chosen):
         row, got = tables[name].iloc[index], saved.iloc[k]
         for column in ("age", "veteran", "income"):

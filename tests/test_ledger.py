@@ -453,8 +453,7 @@ def test_a_file_is_attached_by_equal_settings_or_by_open(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     relative = PrivacyLedger.open(path.name)
     monkeypatch.chdir("/")
-    assert relative.path == path
-    assert relative.spent.epsilon == 0.25
+    assert (relative.path, relative.spent.epsilon) == (path, 0.25)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
@@ -503,8 +502,7 @@ def test_a_foreign_file_is_left_untouched(tmp_path, content):
     before = path.read_bytes()
     for attach in (PrivacyLedger.open, lambda p: PrivacyLedger(p, epsilon=1)):
         refused("not a privacy ledger", attach, path)
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["file"]
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (before, ["file"])
 
 
 def test_a_newer_file_is_refused(tmp_path):

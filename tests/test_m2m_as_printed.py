@@ -30,8 +30,7 @@ def test_the_numbers_are_those_of_section_4(kind, n_bins):
     made = {}
     for sketch in SKETCHES:
         parameters = kind.paper_parameters(sketch, epsilon=0.3)
-        assert parameters["inference"].prior == "uniform"
-        assert parameters["n_synthetic"] == 10**5
+        assert (parameters["inference"].prior, parameters["n_synthetic"]) == ("uniform", 10**5)
         made[sketch] = kind((0, 1), **parameters).preview_sketcher(2, [0, 1])
         assert (made[sketch].epsilon, made[sketch].delta) == (0.3, 0)
         assert made[sketch].denominator == "budget"

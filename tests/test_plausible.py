@@ -205,6 +205,14 @@ def test_a_dependence_that_nobody_counted_is_held(m2m):
     assert not low < truth < high
 
 
+def test_the_places_of_a_cell_have_all_of_its_rows():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(5000) < 0.5, rng.normal(20, 2, 5000), rng.normal(80, 1, 5000))
+    m2m = simulate(M2MEstimator([(0, 100)], epsilon=0.3, random_state=0), x[:, None], seed=0)
+    places = m2m._plausible.tables_of("table").places(0)
+    np.testing.assert_allclose([np.bincount(places.cell, one) for one in places.weights], 1.0)
+
+
 # ------------------------------------------------------------------------------ what is covered
 
 

@@ -182,8 +182,7 @@ def test_nothing_else_tells_of_trials(monkeypatch, capfd, tmp_path, recwarn):
     )
     with joblib.parallel_config(backend="sequential", verbose=50):
         model = search(pipe, {"map__gamma": uniform(0.1, 1.0)}).fit(X, Y)
-    assert "".join(capfd.readouterr()) == ""
-    assert list(tmp_path.iterdir()) == []
+    assert ("".join(capfd.readouterr()), list(tmp_path.iterdir())) == ("", [])
     assert (model.best_estimator_.memory, model.best_estimator_.verbose) == (None, False)
     # What the search says of its choice follows from the release.
     assert {str(w.message)[:10] for w in recwarn} <= {"Leave simu", "Fit the es"}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from answers import holds
 from simulated import simulate
 
 from skdpsumm import M2MEstimator, Points, RACESketcher, RFFSketcher
@@ -41,9 +42,7 @@ def coverage(prior, name="rff", epsilons=(0.5, np.inf), seeds=5):
             found = [(what, answer, truths[what]) for what, answer in asked.items()]
             found += [("cdf", model.cdf(j, CUTS), (X[:, [j]] <= CUTS).mean(axis=0)) for j in (0, 2)]
             for what, answer, truth in found:
-                low, high = np.moveaxis(answer[...].interval(0.95), -1, 0)
-                held = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
-                covered[what] += held.ravel().tolist()
+                covered[what] += np.ravel(holds(answer, truth)).tolist()
     return {what: np.mean(held) for what, held in covered.items()}
 
 

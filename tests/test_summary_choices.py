@@ -193,8 +193,7 @@ def test_labels_that_would_spoil_those_of_others_are_left_out(kind, first):
     curator = run({**bad, **good} if first else {**good, **bad})
     assert list(curator.dropped_owners) == ["bad"]
     assert "labels" in curator.dropped_owners["bad"]
-    assert len(curator.chosen) == 20
-    assert curator.y.dtype == np.int64
+    assert (len(curator.chosen), curator.y.dtype) == (20, np.int64)
     for (owner, index), row, label in zip(curator.chosen, curator.X, curator.y, strict=True):
         assert owner != "bad"
         np.testing.assert_array_equal(good[owner]._X[index], row)
