@@ -16,11 +16,11 @@ for each cell: at each node the share of the rows on its left is a mean, by prec
 densities expect and of what was counted. Far from what is expected, the count is believed alone.
 What remains uncertain is kept at the nodes, so that the error of any function's mean follows.
 
-*Inside common cells* two numbers go up and down together (`correlation`), as far as the step tells
-that one makes across the cells of the other, and rows of one category lie more to one side, where
-it has more of the rows (`slopes` for answers, `_of_cells` for synthetic rows). Synthetic rows lie
-at places of their cells (`places_of_rows`): tables of two columns say how many rows each place is
-to have, and rows are rounded to these as they are to counts.
+*Inside common cells* two numbers are taken to go up and down together (`correlation`), as far as
+the step tells that one makes across the cells of the other, and rows of one category to lie more to
+one side, where it has more of the rows (`slopes` for answers, `_of_cells` for synthetic rows).
+Synthetic rows lie at places of their cells (`places_of_rows`): tables of two columns say how many
+rows each place is to have, and rows are rounded to these as they are to counts.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from ...sketches._rounding import (
 )
 from .._numbers import (
     MOST_TABLE_CELLS,
+    N_POINTS,
     N_QUANTILES,
     PSEUDO_ROWS,
     SPIKE,
@@ -64,9 +65,9 @@ from .._numbers import (
 )
 
 
-def finer(n_pieces: int) -> int:
-    """Return into how many parts each of so many pieces of a column is divided."""
-    return int(np.clip(512 // n_pieces, 1, 8))
+def finer(n_pieces: int, most: int) -> int:
+    """Return into how many parts each piece of a column is divided, of which it has a most."""
+    return int(np.clip(most // n_pieces, 1, 8))
 
 
 def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> tuple[Floats, Codes]:
@@ -82,7 +83,7 @@ def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> t
         Pieces that stay whole.
     """
     width = np.diff(edges)
-    counts = np.where(whole, 1, finer(len(width)))
+    counts = np.where(whole, 1, finer(len(width), 512))
     if step is not None:
         n_values = np.rint(width / step).astype(np.int64)
         counts = np.minimum(counts, np.maximum(n_values, 1))
@@ -498,8 +499,8 @@ class ColumnCells:
 
     @property
     def n_places(self) -> int:
-        """At how many places of each cell synthetic rows lie."""
-        return 1 if self.is_exact else finer(self.n_cells)
+        """At how many places of each cell synthetic rows lie: two columns have `N_POINTS`."""
+        return 1 if self.is_exact else finer(self.n_cells, math.isqrt(N_POINTS))
 
     def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
         """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
@@ -991,7 +992,8 @@ def places_of_rows(model: TableModel, codes: Codes, rng: Generator) -> Codes:
     rows = Rounding([*model.sizes, *n], len(codes), rng, {}, codes)
     for j in (j for j in range(d) if n[j] > 1):
         others = set().union(*(m.columns for m in model.marginals if j in m.columns)) - {j}
-        rows.tables = dict(_wanted(model, j, k) for k in sorted(others))
+        told = (k for k in sorted(others) if model.n_cells((j, k)) <= MOST_TABLE_CELLS)
+        rows.tables = dict(_wanted(model, j, k) for k in told)
         rows.draw(d + j, (j,), np.full((model.sizes[j], n[j]), 1 / n[j]))
     return rows.codes[:, d:]
 
@@ -1019,8 +1021,7 @@ def _of_cells(model: TableModel, j: int, k: int) -> Floats:
     ndarray of shape (n_cells of j, n_places of j, n_cells of k)
     """
     counts, _, _, told = _changes(model, j, k)
-    table = np.maximum(model.table((j, k)), 0.0) + TINY
-    n = model.cells[j].n_places
+    table, n = np.maximum(model.table((j, k)), 0.0) + TINY, model.cells[j].n_places
     found = np.repeat(table[:, None] / n, n, axis=1)
     even = found[: len(counts)]
     even += told * (interpolated(counts, n) - even)

@@ -144,8 +144,7 @@ class Places:
         counts = np.where(exact, 1, several)
         if step is not None and column.edges is not None:
             n_values = np.rint(np.diff(column.edges) / step).astype(int)
-            n = column.n_present
-            counts[:n] = np.where(n_values <= N_QUANTILES, n_values, counts[:n])
+            np.copyto(counts[: len(n_values)], n_values, where=n_values <= N_QUANTILES)
         counts = counts[order]
         at = np.repeat(np.arange(len(order)), counts)
         starts = np.cumsum(counts) - counts
