@@ -54,7 +54,7 @@ def test_without_noise_tables_are_those_of_the_rows():
 
 
 def drawn(model, n=50_000):
-    return model.sample(n, np.random.default_rng(0))
+    return model.sample(n, np.random.RandomState(0))
 
 
 def test_fine_histograms_tell_where_rows_lie_in_coarse_cells():

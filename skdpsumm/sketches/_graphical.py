@@ -213,7 +213,7 @@ class Residuals:
             found = np.zeros([self.sizes[a] for a in group])
             for part, own in parts.items():
                 found += own.reshape([self.sizes[a] if a in part else 1 for a in group])
-            self._of_cells[group] = found
+            self._of_cells[group] = np.maximum(found, 0.0)  # less than 0 by rounding
         return self._of_cells[group]
 
     def _squares(self, group: Group) -> dict[tuple[int, Group], float]:

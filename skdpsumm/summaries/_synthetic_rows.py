@@ -187,7 +187,7 @@ class SyntheticRows:
         table, label, rng = columns.table, columns.label, check_random_state(seed)
         weights = np.full(n_synthetic, 1 / n_synthetic)
         if counts_alone(sketch):
-            rows = TableModel(sketch, table).sample(n_synthetic, np.random.default_rng(seed))
+            rows = TableModel(sketch, table).sample(n_synthetic, rng)
         else:  # points are moved and weighted, as `M2MClassifier` does
             points = draw_points("auto", sketch, table, n_synthetic, rng)
             rows, weights = maxent_points(sketch, points, table, rng)

@@ -483,8 +483,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _drawn(self, n: int, rng: np.random.RandomState) -> NDArray:
         """Return n synthetic rows."""
         if self._regression is None:
-            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            return self._model.sample(n, generator)
+            return self._model.sample(n, rng)
         if not hasattr(self, "_matched"):
             points = self._regression.points
             always = check_random_state(0)  # it is the estimator's view of the table

@@ -399,10 +399,9 @@ def draw_points(
         return around(*maxent_points(sketch, first, columns, rng))
     if prior == "uniform" or not counted_columns(sketch.feature_map):
         return columns.sample(n_points, rng)
-    generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
     # A few lie anywhere: what features say of places that noise has emptied is heard there.
     n_spread = max(int(SHARE_BESIDE_MODEL * n_points), 1)
-    points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, generator)
+    points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, rng)
     return np.concatenate([points, columns.sample(n_spread, rng)])
 
 

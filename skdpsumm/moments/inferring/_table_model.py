@@ -857,8 +857,9 @@ class TableModel:
             return counts / max(counts.sum(), TINY)
         return self.model.table(tuple(columns))
 
-    def sample(self, n_rows: int, rng: Generator) -> NDArray:
+    def sample(self, n_rows: int, state: np.random.RandomState) -> NDArray:
         """Return synthetic rows, shape (n_rows, d), whose counts are those of `table`."""
+        rng = np.random.default_rng(state.randint(np.iinfo(np.int32).max))
         codes = self.model.rounded(n_rows, rng)
         places = places_of_rows(self, codes, rng)
         found = {j: one.draw(codes[:, j], rng, places[:, j]) for j, one in enumerate(self.cells)}

@@ -342,8 +342,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _synthetic_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return rows, shape (n, d), and weights that sum to one, if they are not printed."""
         if self._is_graphical(sketch.feature_map):
-            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            rows = self._model.sample(self.n_synthetic, generator)
+            rows = self._model.sample(self.n_synthetic, rng)
             return rows, np.full(len(rows), 1 / len(rows))
         points = draw_points(self._points.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):

@@ -350,7 +350,11 @@ class DrawnTables:
         """Return what rows keep where weights are not negative, as `Rows` takes it."""
         # Counts of single columns have less noise than others, and are met last.
         follow = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
-        return {"raked": follow, "places": [place for place, _ in (*margins, *cells)]}
+        return {
+            "raked": follow,
+            "places": [p for p, _ in margins + cells],
+            "n_margins": len(margins),
+        }
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -472,7 +476,7 @@ class DrawnTables:
         followed = self.followed(weights[1:], base, [*cells, *margins])
         signed = np.concatenate([weights[:1], followed])
         follow = self._following(weights, base, margins, cells)
-        return self._made(values, signed, atoms=words, **follow).where(possible)
+        return self._made(values, signed, atoms=words, **follow).where(possible, len(margins))
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
@@ -533,10 +537,7 @@ class DrawnTables:
         Counts are made those of their projection to the simplex, so that cells of noise alone do
         not add rows.
         """
-        goals = [
-            projected(all_of[block], np.bincount(place, minlength=all_of.shape[1]) > 0)
-            for place, all_of in cells
-        ]
+        goals = [projected(n[block], np.bincount(p, minlength=n.shape[1]) > 0) for p, n in cells]
         return raked(weights[block], [place for place, _ in cells], goals, ROUNDING * base)
 
     def _beyond(self, base: Floats, *use: object) -> Floats:

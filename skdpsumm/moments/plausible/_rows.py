@@ -329,6 +329,7 @@ class Rows:
     raked: Callable[[slice], Floats] | None = None
     as_modelled: Floats | None = None
     places: Sequence[Codes] = ()
+    n_margins: int = 0
     atoms: Mapping[int, Codes] = field(default_factory=dict)
     codes: Codes = field(default_factory=lambda: np.zeros((1, 1), np.int64))
     n_groups: int = 1
@@ -376,15 +377,15 @@ class Rows:
         own = {j: v if v.ndim == 1 else v[:n_tables] for j, v in self.columns.items()}
         return replace(self, columns=own, weights=self.weights[:n_tables])
 
-    def where(self, truths: NDArray) -> Self:
+    def where(self, truths: NDArray, n_margins: int = 0) -> Self:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
         raked, truths = cast(Any, self.raked), np.nan_to_num(truths)
 
         def met(block: slice) -> Floats:
             return raked(block) * (truths if len(truths) == 1 else truths[block])
 
-        found = replace(self, weights=self.weights * truths, n_rows=None, raked=raked and met)
-        return replace(found, as_modelled=self.mean_weights() * truths[0])
+        found = replace(self, weights=self.weights * truths, n_rows=None, n_margins=n_margins)
+        return replace(found, raked=raked and met, as_modelled=self.mean_weights() * truths[0])
 
     def mean_weights(self) -> Floats:
         """Return mean weights of plausible tables, of rows where the model has them."""
@@ -625,7 +626,7 @@ def positive_weights(
        the number of parameters tends to infinity": p^2 / n is to be small.
     """
     numbers = [j for j in columns if not isinstance(rows.schema.columns[j], Categorical)]
-    few, margins = len(numbers) ** 4 <= 4 * rows.n, rows.places[: len(rows.columns)]
+    few, margins = len(numbers) ** 4 <= 4 * rows.n, rows.places[: rows.n_margins]
     own, tables = np.maximum(rows.weights[0], 0.0), designs(rows, columns, few)
     sums = np.concatenate([f.sums(rows.weights[block]) for block, f in tables])
     cost, shift = np.var(sums, axis=0) / N_TABLES**2, 0.0
