@@ -28,7 +28,7 @@ LIMITS = {
     "TDILClassifier": 16,
     "PrivateMMDSummarizer": 15,
     "M2MEstimator": 18,
-    "M2MClassifier": 19,
+    "M2MClassifier": 20,
     "PrivateSearchCV": 21,
 }
 

@@ -596,17 +596,11 @@ def _quantiles(drawn: Floats, tail: float) -> tuple[Floats, Floats]:
     A table that has no answer, such as 0 / 0, may have any: it is below the lower quantile, and
     above the upper one. What lies between a number and infinity is infinite.
     """
-    # The k-th of n has a part k / (n + 1) of all below it.
-    place = max(tail * (len(drawn) + 1) - 1, 0.0)
-    k, gone = int(place), np.isnan(drawn)
-
-    def lower(values: Floats) -> Floats:
-        below, above = np.sort(np.where(gone, -np.inf, values), axis=0)[k : k + 2]
-        found = above - (k + 1 - place) * (above - below)
-        return np.where(np.isnan(found), -np.inf, found)
-
+    gone = np.isnan(drawn)
     with np.errstate(invalid="ignore"):
-        return lower(drawn), -lower(-drawn)
+        low = np.quantile(np.where(gone, -np.inf, drawn), tail, axis=0, method="weibull")
+        high = np.quantile(np.where(gone, np.inf, drawn), 1 - tail, axis=0, method="weibull")
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
 def _moments(drawn: Floats) -> tuple[Floats, Floats]:

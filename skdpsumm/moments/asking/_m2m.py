@@ -424,9 +424,10 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
         Rows from histograms are no independent draws: their counts are the release's, rounded to
         whole rows. So as many rows as the release has tell pairs that it counted nearly as well as
-        `table` does. Inside a bin they lie where the counts of its neighbours let expect them, with
-        any other column: what jumps at a bin's edge is smoothed. The counts of two samples are
-        nearly alike, and how these differ is no standard error.
+        `table` does. Where in a bin they lie is a guess from the counts of the bins beside it: what
+        changes from bin to bin is taken to change evenly, so what jumps at a bin's edge is
+        smoothed. The counts of two samples are nearly alike, and how these differ is no standard
+        error.
 
         Parameters
         ----------

@@ -896,7 +896,8 @@ class StatisticsMixin:
         Weights of a plausible table may be negative, which few functions take. So they are clipped
         and raked: the rows in each cell of each column are what they were, as nearly as counts that
         are not negative can be. Inside cells rows are tilted until the means, variances and
-        covariances of numbers are what they were, as far as they can be.
+        covariances of numbers are what they were, as far as they can be. In a part of the rows
+        (`where`) these come first, and rows may go to other cells for them.
 
         Examples
         --------

@@ -41,18 +41,16 @@ from ..._computing import TINY, Codes, Floats
 from ...features._feature_maps import FeatureMap, HistogramMap
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel, Marginal
-from ...sketches._private_sketch import PrivateSketch
-from ...sketches._rounding import (
-    Rounding,
+from ...sketches._inside_cells import (
     across,
     coupled,
-    evenly,
     going_along,
-    in_order,
     interpolated,
     raked_places,
     running_sums,
 )
+from ...sketches._private_sketch import PrivateSketch
+from ...sketches._rounding import Rounding, evenly, in_order
 from .._numbers import (
     MOST_TABLE_CELLS,
     N_POINTS,
@@ -499,7 +497,7 @@ class ColumnCells:
 
     @property
     def n_places(self) -> int:
-        """At how many places of each cell synthetic rows lie: two columns have `N_POINTS`."""
+        """At how many places of each cell rows lie: two columns have up to `N_POINTS` together."""
         return 1 if self.is_exact else finer(self.n_cells, math.isqrt(N_POINTS))
 
     def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr
 
 from ..._computing import TINY, Codes, Floats
-from ...sketches._rounding import at_a_jump, evenly_filling, lattice, plackett_quantiles, tilted
+from ...sketches._inside_cells import at_a_jump, evenly_filling, lattice, plackett_quantiles, tilted
 from .._numbers import (
     FEWEST_IN_CELL,
     N_QUANTILES,

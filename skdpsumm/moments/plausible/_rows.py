@@ -313,7 +313,10 @@ class Rows:
         Mean weights of plausible tables, of rows where the model has them. None takes the mean.
     places : sequence of ndarray of int, shape (n,), default=()
         The cell of each row in tables of counts that rows without negative weights are to keep:
-        those of single columns first, one for each of `columns`.
+        those of single columns first.
+    n_margins : int, default=0
+        How many of them are met last: those of single columns, whose counts have less noise than
+        sums have. Of a part of the rows they have as much, and none is.
     atoms : mapping of int to ndarray of int, shape (n,), default={}
         Codes of columns of categories, where they are known.
     codes : ndarray of int, shape (1 or 1 + B, n), default=0
@@ -607,7 +610,8 @@ def positive_weights(
     g)``, until the number of rows, of each category and of missing values, and the means, variances
     and covariances of numbers, are what the signed table has (calibration [1]_), and raked to the
     counts of single columns last. Sums that no table has with these counts would move the body of a
-    long tail: so they move rows inside cells alone.
+    long tail: so they move rows inside cells alone. Only in a part of the rows, where counts of
+    single columns have as much noise as sums, sums come last.
 
     A sum may miss by a B-th part of its standard deviation over B tables, which is about how far
     apart these have it: such a miss costs as much as a standard error does.
