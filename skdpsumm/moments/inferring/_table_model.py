@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -859,7 +859,7 @@ class TableModel:
         """Return synthetic rows, shape (n_rows, d), whose counts are those of `table`."""
         rng = np.random.default_rng(state.randint(np.iinfo(np.int32).max))
         codes = self.model.rounded(n_rows, rng)
-        places = places_of_rows(self, codes, rng)
+        places = places_of_rows(self, codes, range(len(self.cells)), rng)
         found = {j: one.draw(codes[:, j], rng, places[:, j]) for j, one in enumerate(self.cells)}
         if self.schema.impossible:
             self._make_possible(found, codes, rng)
@@ -972,15 +972,20 @@ def correlation(model: TableModel, a: int, b: int) -> tuple[Floats, float]:
 # ---- places of synthetic rows
 
 
-def places_of_rows(model: TableModel, codes: Codes, rng: Generator) -> Codes:
-    """Return the places of rows in their cells, of numbers.
+def places_of_rows(
+    model: TableModel, codes: Codes, columns: Iterable[int], rng: Generator, steeper: float = 1.0
+) -> Codes:
+    """Return the places of rows in their cells, of some numbers.
 
     Parameters
     ----------
     model : TableModel
     codes : ndarray of int, shape (n_rows, d)
         The cells of the rows.
+    columns : iterable of int
     rng : Generator
+    steeper : float, default=1
+        Columns go together inside cells so many times as steeply as neighbours tell.
 
     Returns
     -------
@@ -989,15 +994,15 @@ def places_of_rows(model: TableModel, codes: Codes, rng: Generator) -> Codes:
     """
     d, n = len(model.sizes), [column.n_places for column in model.cells]
     rows = Rounding([*model.sizes, *n], len(codes), rng, {}, codes)
-    for j in (j for j in range(d) if n[j] > 1):
-        others = set().union(*(m.columns for m in model.marginals if j in m.columns)) - {j}
-        told = (k for k in sorted(others) if model.n_cells((j, k)) <= MOST_TABLE_CELLS)
-        rows.tables = dict(_wanted(model, j, k) for k in told)
+    for j in (j for j in columns if n[j] > 1):
+        pairs = [(j, k) for k in columns if k != j and model.counts_together((j, k))]
+        told = [pair for pair in pairs if model.n_cells(pair) <= MOST_TABLE_CELLS]
+        rows.tables = dict(_wanted(model, *pair, steeper) for pair in told)
         rows.draw(d + j, (j,), np.full((model.sizes[j], n[j]), 1 / n[j]))
     return rows.codes[:, d:]
 
 
-def _wanted(model: TableModel, j: int, k: int) -> tuple[Group, Floats]:
+def _wanted(model: TableModel, j: int, k: int, steeper: float) -> tuple[Group, Floats]:
     """Return a table of the cells and places of a number with those of another column.
 
     What it is a table of, by the columns of the rows, comes first. Places of columns that come
@@ -1005,12 +1010,12 @@ def _wanted(model: TableModel, j: int, k: int) -> tuple[Group, Floats]:
     """
     d = len(model.sizes)
     if model.cells[k].n_places == 1:
-        return (j, d + j, k), _of_cells(model, j, k)
-    table = _of_places(model, j, k)
+        return (j, d + j, k), _of_cells(model, j, k, steeper)
+    table = _of_places(model, j, k, steeper)
     return ((j, d + j, k, d + k), table) if k < j else ((j, d + j, k), table.sum(axis=3))
 
 
-def _of_cells(model: TableModel, j: int, k: int) -> Floats:
+def _of_cells(model: TableModel, j: int, k: int, steeper: float) -> Floats:
     """Return the shares of the places of a number with the cells of another column.
 
     Changes that noise makes are left out.
@@ -1023,11 +1028,11 @@ def _of_cells(model: TableModel, j: int, k: int) -> Floats:
     table, n = np.maximum(model.table((j, k)), 0.0) + TINY, model.cells[j].n_places
     found = np.repeat(table[:, None] / n, n, axis=1)
     even = found[: len(counts)]
-    even += told * (interpolated(counts, n) - even)
+    even += steeper * told * (interpolated(counts, n) - even)
     return raked_places(found[..., None], table)[..., 0]
 
 
-def _of_places(model: TableModel, a: int, b: int) -> Floats:
+def _of_places(model: TableModel, a: int, b: int, steeper: float) -> Floats:
     """Return the shares of the places of two numbers.
 
     Inside a common cell they go together as neighbours tell of the one of which they tell more.
@@ -1038,10 +1043,10 @@ def _of_places(model: TableModel, a: int, b: int) -> Floats:
     """
     (of_a, told_a), (of_b, told_b) = correlation(model, a, b), correlation(model, b, a)
     if told_a < told_b:
-        return np.transpose(_of_places(model, b, a), (2, 3, 0, 1))
+        return np.transpose(_of_places(model, b, a, steeper), (2, 3, 0, 1))
     table = np.maximum(model.table((a, b)), 0.0) + TINY
     # `drawn_odds` has the same for the model.
-    odds_a, odds_b = (np.exp(3 * np.arctanh(of).mean(axis=0)) for of in (of_a, of_b))
+    odds_a, odds_b = (np.exp(3 * steeper * np.arctanh(of).mean(axis=0)) for of in (of_a, of_b))
     n = [model.cells[j].n_places for j in (a, b)]
     other = coupled(table.T, odds_b, n[::-1]).sum(axis=3) / table.T[:, None]
     found = coupled(table, odds_a, n) * np.transpose(other, (2, 0, 1))[:, None]

@@ -35,11 +35,12 @@ from .._numbers import (
     ROUNDING,
     ROWS_OF_MODEL,
     ROWS_OF_TABLE,
+    STEEPER_THAN_NEIGHBOURS,
     Group,
 )
-from ..inferring._table_model import TableModel
+from ..inferring._table_model import TableModel, places_of_rows
 from ._interactions import Interactions
-from ._noise import RedrawnCounts, generator, other_people
+from ._noise import RedrawnCounts, coins, generator, other_people
 from ._places import InsideCells, Places, at_quantiles
 from ._rows import NamedRows, Rows
 
@@ -455,6 +456,7 @@ class DrawnTables:
         codes, base = np.concatenate([codes, more]), np.append(base, np.full(len(more), ROUNDING))
         weights = np.concatenate([weights, np.zeros((len(weights), len(more)))], axis=1)
         rng, values, words, n = self._stream("points", columns), {}, dict[int, Codes](), len(base)
+        inside = self._inside(columns, codes, rng)
         for j in columns:
             places, column, cell = self.places(j), self.model.cells[j], codes[:, j]
             if column.is_exact:
@@ -466,8 +468,12 @@ class DrawnTables:
                     weights *= shares / np.maximum(shares[:1], TINY)
             else:
                 # One table after the other, so that all stays in the processor's cache.
-                found = [at_quantiles(q[None], cell, rng.random((1, n))) for q in places.quantiles]
-                values[j] = np.concatenate(found)
+                each = zip(places.quantiles, inside, strict=False)
+                us = (
+                    (q[None], (at[None, :, j] + rng.random((1, n))) / column.n_places)
+                    for q, at in each
+                )
+                values[j] = np.concatenate([at_quantiles(q, cell, u) for q, u in us])
         possible = self.model.schema.allows(values)
         base, weights = base * possible[0], weights * possible
         groups += [p for p in combinations(columns, 2) if p not in groups]
@@ -477,6 +483,16 @@ class DrawnTables:
         signed = np.concatenate([weights[:1], followed])
         follow = self._following(weights, base, margins, cells)
         return self._made(values, signed, atoms=words, **follow).where(possible, len(margins))
+
+    def _inside(self, columns: Group, codes: Codes, rng: np.random.Generator) -> list[Codes]:
+        """Return at which places of their cells points lie, in the model and in each table.
+
+        They go together as neighbours tell, or more steeply in half of the tables, as rows of two
+        columns do (`drawn_odds`).
+        """
+        ways = (1.0, STEEPER_THAN_NEIGHBOURS)[: 1 + self._n_moved]
+        found = [places_of_rows(self.model, codes, columns, rng, steeper) for steeper in ways]
+        return [found[0], *(found[k] for k in coins(rng, self._n_moved).astype(int))]
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
