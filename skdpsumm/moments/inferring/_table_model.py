@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -993,26 +994,19 @@ def places_of_rows(
         0 in all other columns.
     """
     d, n = len(model.sizes), [column.n_places for column in model.cells]
-    rows = Rounding([*model.sizes, *n], len(codes), rng, {}, codes)
+    numbers_first = sorted(columns, key=lambda j: n[j] == 1)
+    groups = ([j for j in numbers_first if j in m.columns] for m in model.marginals)
+    pairs = {pair for group in groups for pair in combinations(group, 2)}
+    tables: dict[Group, Floats] = {}
+    for a, b in sorted(pairs):
+        if n[a] > 1 and model.n_cells((a, b)) <= MOST_TABLE_CELLS:
+            table = (_of_places if n[b] > 1 else _of_cells)(model, a, b, steeper)
+            # When places of one are drawn, those of the other may not be known yet.
+            tables |= {(a, d + a, b, d + b): table, (a, d + a, b): table.sum(axis=3)}
+    rows = Rounding([*model.sizes, *n], len(codes), rng, tables, codes)
     for j in (j for j in columns if n[j] > 1):
-        pairs = [(j, k) for k in columns if k != j and model.counts_together((j, k))]
-        told = [pair for pair in pairs if model.n_cells(pair) <= MOST_TABLE_CELLS]
-        rows.tables = dict(_wanted(model, *pair, steeper) for pair in told)
         rows.draw(d + j, (j,), np.full((model.sizes[j], n[j]), 1 / n[j]))
     return rows.codes[:, d:]
-
-
-def _wanted(model: TableModel, j: int, k: int, steeper: float) -> tuple[Group, Floats]:
-    """Return a table of the cells and places of a number with those of another column.
-
-    What it is a table of, by the columns of the rows, comes first. Places of columns that come
-    later are not known yet.
-    """
-    d = len(model.sizes)
-    if model.cells[k].n_places == 1:
-        return (j, d + j, k), _of_cells(model, j, k, steeper)
-    table = _of_places(model, j, k, steeper)
-    return ((j, d + j, k, d + k), table) if k < j else ((j, d + j, k), table.sum(axis=3))
 
 
 def _of_cells(model: TableModel, j: int, k: int, steeper: float) -> Floats:
@@ -1022,14 +1016,14 @@ def _of_cells(model: TableModel, j: int, k: int, steeper: float) -> Floats:
 
     Returns
     -------
-    ndarray of shape (n_cells of j, n_places of j, n_cells of k)
+    ndarray of shape (n_cells of j, n_places of j, n_cells of k, 1)
     """
     counts, _, _, told = _changes(model, j, k)
     table, n = np.maximum(model.table((j, k)), 0.0) + TINY, model.cells[j].n_places
     found = np.repeat(table[:, None] / n, n, axis=1)
     even = found[: len(counts)]
     even += steeper * told * (interpolated(counts, n) - even)
-    return raked_places(found[..., None], table)[..., 0]
+    return raked_places(found[..., None], table)
 
 
 def _of_places(model: TableModel, a: int, b: int, steeper: float) -> Floats:

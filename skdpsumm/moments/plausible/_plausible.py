@@ -93,16 +93,14 @@ class PlausibleTables:
     @cached_property
     def points(self) -> tuple[Codes, Floats]:
         """The cells of points of the model, and their weights: rows of the table."""
-        codes = self._rounded(N_POINTS, "codes")
+        codes = self.model.model.rounded(N_POINTS, generator(self.draws, "codes"))
         return codes, self.model.model.rake(codes) * self.model.n_rows
 
     @cached_property
     def more_points(self) -> Codes:
         """The cells of more points, as many as the model has rows with those."""
-        return self._rounded(ROWS_OF_MODEL - N_POINTS, "more codes")
-
-    def _rounded(self, n: int, use: str) -> Codes:
-        return self.model.model.rounded(n, generator(self.model.sketch.key, use))
+        n = ROWS_OF_MODEL - N_POINTS
+        return self.model.model.rounded(n, generator(self.draws, "more codes"))
 
     def rows(
         self,
@@ -308,10 +306,8 @@ class DrawnTables:
         """Return where in their cells the rows of a column may lie."""
         if self.priors and not self._n_moved:
             return self._engine.tables_of("model").places(j)
-        stream = partial(self._stream, "places", j)
-        return self._kept.get(
-            ("places", j), lambda: Places(self.model, j, self._n_moved, stream, self.counts((j,)))
-        )
+        how = self.model, j, self._n_moved, partial(self._stream, "places", j)
+        return self._kept.get(("places", j), lambda: Places(*how, self.counts((j,))))
 
     def rows(
         self, columns: Sequence[int], meets: Meets | None = None, *, empty: bool = True
@@ -351,11 +347,8 @@ class DrawnTables:
         """Return what rows keep where weights are not negative, as `Rows` takes it."""
         # Counts of single columns have less noise than others, and are met last.
         follow = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
-        return {
-            "raked": follow,
-            "places": [p for p, _ in margins + cells],
-            "n_margins": len(margins),
-        }
+        at = [place for place, _ in margins + cells]
+        return {"raked": follow, "places": at, "n_margins": len(margins)}
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -468,12 +461,11 @@ class DrawnTables:
                     weights *= shares / np.maximum(shares[:1], TINY)
             else:
                 # One table after the other, so that all stays in the processor's cache.
-                each = zip(places.quantiles, inside, strict=False)
-                us = (
-                    (q[None], (at[None, :, j] + rng.random((1, n))) / column.n_places)
-                    for q, at in each
-                )
-                values[j] = np.concatenate([at_quantiles(q, cell, u) for q, u in us])
+                found = [
+                    at_quantiles(q[None], cell, (at[None, :, j] + rng.random(n)) / column.n_places)
+                    for q, at in zip(places.quantiles, inside, strict=False)
+                ]
+                values[j] = np.concatenate(found)
         possible = self.model.schema.allows(values)
         base, weights = base * possible[0], weights * possible
         groups += [p for p in combinations(columns, 2) if p not in groups]
