@@ -306,14 +306,17 @@ def test_intervals_hold_for_inputs_that_go_together_beside_a_category():
 # ------------------------------------------------------------------ what they are made of
 
 
-def test_inside_wide_bins_the_label_goes_along_with_a_number():
+@pytest.mark.parametrize("n_others", [0, 3])
+def test_inside_wide_bins_the_label_goes_along_with_a_number(n_others):
     """Four bins would take a tenth off the slope, if rows of a bin were all alike."""
     rng = np.random.default_rng(8)
-    x = rng.random(20_000)
+    x, others = rng.random(20_000), rng.random((20_000, n_others))
     label = (rng.random(20_000) < 1 / (1 + np.exp(3 - 6 * x))).astype(int)
-    sketch = released(np.column_stack([x, label]), [Numeric(0, 1), [0, 1]], [[0, 1]], n_bins=[4, 2])
+    rows, k = np.column_stack([x, others, label]), n_others + 1
+    schema, pairs = [*[Numeric(0, 1)] * k, [0, 1]], [[j, k] for j in range(k)]
+    sketch = released(rows, schema, pairs, n_bins=[*[4] * k, 2])
     answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
-    truth = LogisticRegression(C=np.inf).fit(x[:, None], label).coef_[0, 0]
+    truth = LogisticRegression(C=np.inf).fit(rows[:, :-1], label).coef_[0, 0]
     assert abs(float(answer[1]) / truth - 1) < 0.05
     assert holds(answer[1], truth)
 

@@ -986,7 +986,7 @@ def places_of_rows(
     columns : iterable of int
     rng : Generator
     steeper : float, default=1
-        Columns go together inside cells so many times as steeply as neighbours tell.
+        Numbers go together inside cells so many times as steeply as neighbours tell.
 
     Returns
     -------
@@ -1000,7 +1000,7 @@ def places_of_rows(
     tables: dict[Group, Floats] = {}
     for a, b in sorted(pairs):
         if n[a] > 1 and model.n_cells((a, b)) <= MOST_TABLE_CELLS:
-            table = (_of_places if n[b] > 1 else _of_cells)(model, a, b, steeper)
+            table = _of_places(model, a, b, steeper) if n[b] > 1 else _of_cells(model, a, b)
             # When places of one are drawn, those of the other may not be known yet.
             tables |= {(a, d + a, b, d + b): table, (a, d + a, b): table.sum(axis=3)}
     rows = Rounding([*model.sizes, *n], len(codes), rng, tables, codes)
@@ -1009,7 +1009,7 @@ def places_of_rows(
     return rows.codes[:, d:]
 
 
-def _of_cells(model: TableModel, j: int, k: int, steeper: float) -> Floats:
+def _of_cells(model: TableModel, j: int, k: int) -> Floats:
     """Return the shares of the places of a number with the cells of another column.
 
     Changes that noise makes are left out.
@@ -1022,7 +1022,7 @@ def _of_cells(model: TableModel, j: int, k: int, steeper: float) -> Floats:
     table, n = np.maximum(model.table((j, k)), 0.0) + TINY, model.cells[j].n_places
     found = np.repeat(table[:, None] / n, n, axis=1)
     even = found[: len(counts)]
-    even += steeper * told * (interpolated(counts, n) - even)
+    even += told * (interpolated(counts, n) - even)
     return raked_places(found[..., None], table)
 
 
