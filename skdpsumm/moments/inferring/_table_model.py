@@ -18,9 +18,9 @@ What remains uncertain is kept at the nodes, so that the error of any function's
 
 *Inside common cells* two numbers are taken to go up and down together (`correlation`), as far as
 the step tells that one makes across the cells of the other, and rows of one category to lie more to
-one side, where it has more of the rows (`slopes` for answers, `_of_cells` for synthetic rows).
-Synthetic rows lie at places of their cells (`places_of_rows`): tables of two columns say how many
-rows each place is to have, and rows are rounded to these as they are to counts.
+one side, where it has more of the rows (`slopes` for two or three columns, `_of_cells` for more).
+Synthetic rows and points lie at places of their cells (`places_of_rows`): tables of two columns say
+how many rows each place is to have, and rows are rounded to these as they are to counts.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ is likely moves these quantiles, one table beside the other:
   one makes across the cells of the other;
 - rows of one category, or of one cell of another column, lie more to one side (`slopes`): the share
   of that cell grows evenly from one end to the other, or it jumps.
+
+Points, of four columns and more, lie as synthetic rows do (`places_of_rows`).
 """
 
 from __future__ import annotations
