@@ -37,7 +37,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from ..._computing import TINY, Codes, Floats
+from ..._computing import TINY, Codes, Floats, Kept
 from ...features._feature_maps import FeatureMap, HistogramMap
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel, Marginal
@@ -52,6 +52,7 @@ from ...sketches._inside_cells import (
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._rounding import Rounding, evenly, in_order
 from .._numbers import (
+    MOST_KEPT,
     MOST_TABLE_CELLS,
     N_POINTS,
     N_QUANTILES,
@@ -988,26 +989,26 @@ def places_of_rows(model: TableModel, codes: Codes, rng: Generator) -> Codes:
         0 in all other columns.
     """
     d, n = len(model.sizes), [column.n_places for column in model.cells]
-    rows = Rounding([*model.sizes, *n], len(codes), rng, {}, codes)
+    rows, kept = Rounding([*model.sizes, *n], len(codes), rng, {}, codes), Kept(MOST_KEPT)
     for j in (j for j in range(d) if n[j] > 1):
         others = set().union(*(m.columns for m in model.marginals if j in m.columns)) - {j}
         told = (k for k in sorted(others) if model.n_cells((j, k)) <= MOST_TABLE_CELLS)
-        rows.tables = dict(_wanted(model, j, k) for k in told)
+        rows.tables = dict(_wanted(model, j, k, kept) for k in told)
         rows.draw(d + j, (j,), np.full((model.sizes[j], n[j]), 1 / n[j]))
     return rows.codes[:, d:]
 
 
-def _wanted(model: TableModel, j: int, k: int) -> tuple[Group, Floats]:
+def _wanted(model: TableModel, j: int, k: int, kept: Kept) -> tuple[Group, Floats]:
     """Return a table of the cells and places of a number with those of another column.
 
     What it is a table of, by the columns of the rows, comes first. Places of columns that come
-    later are not known yet.
+    later are not known yet: tables are kept for these.
     """
-    d = len(model.sizes)
+    d, (a, b) = len(model.sizes), sorted((j, k))
     if model.cells[k].n_places == 1:
         return (j, d + j, k), _of_cells(model, j, k)
-    table = _of_places(model, j, k)
-    return ((j, d + j, k, d + k), table) if k < j else ((j, d + j, k), table.sum(axis=3))
+    table, group = kept.get((a, b), lambda: _of_places(model, a, b)), (a, d + a, b, d + b)
+    return (group, table) if j == b else (group[:3], table.sum(axis=3))
 
 
 def _of_cells(model: TableModel, j: int, k: int) -> Floats:
