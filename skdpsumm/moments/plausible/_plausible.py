@@ -349,9 +349,8 @@ class DrawnTables:
     ) -> dict[str, Any]:
         """Return what rows keep where weights are not negative, as `Rows` takes it."""
         # Counts of single columns have less noise than others, and are met last.
-        follow = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
         return {
-            "raked": follow,
+            "raked": partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS]),
             "places": [p for p, _ in margins + cells],
             "n_margins": len(margins),
         }
