@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,12 +235,28 @@ def raked(
            when the expected marginal totals are known".
     """
     found = np.maximum(weights, least)
-    for k, own in enumerate(found):
-        for place, goal in [*zip(places, counts, strict=True)] * RAKING_SWEEPS:
+    first, unit = _units(places, found.shape[1])
+    whole, kept = counts_in(found, unit), np.bincount(unit, np.broadcast_to(least, unit.shape))
+    moved = whole.copy()
+    every = [(place[first], goal) for place, goal in zip(places, counts, strict=True)]
+    for k, own in enumerate(moved):
+        for place, goal in every * RAKING_SWEEPS:
             step = goal[k] / np.maximum(np.bincount(place, own, goal.shape[1]), TINY)
             own *= step[place]
-            np.maximum(own, least, out=own)
-    return found
+            np.maximum(own, kept, out=own)
+    found *= (moved / np.maximum(whole, TINY))[:, unit]
+    return np.maximum(found, least, out=found)
+
+
+def _units(places: Sequence[Codes], n_rows: int) -> tuple[Any, Codes]:
+    """Return the first row of each unit, and the unit of each row: these are in the same cells."""
+    each, distinct = np.arange(n_rows), {id(place): place for place in places}
+    first, unit = each, np.zeros_like(each)
+    # Up to three columns have tables of each and of all together; points of more are not alike.
+    for place in distinct.values() if len(distinct) <= 4 else ():
+        cell = unit * (place.max() + 1) + place
+        first, unit = np.unique(cell, return_index=True, return_inverse=True)[1:]
+    return (first, unit) if len(first) < n_rows else (slice(None), each)
 
 
 def calibrated(start: Floats, goal: Floats, functions: Design, cost: Floats) -> Floats:

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 from sklearn import get_config
 
 from ..._computing import TINY, Floats, warn_caller
@@ -598,8 +597,9 @@ def _quantiles(drawn: Floats, tail: float) -> tuple[Floats, Floats]:
     """
     gone = np.isnan(drawn)
     with np.errstate(invalid="ignore"):
-        low = np.quantile(np.where(gone, -np.inf, drawn), tail, axis=0, method="weibull")
-        high = np.quantile(np.where(gone, np.inf, drawn), 1 - tail, axis=0, method="weibull")
+        filled = [np.where(gone, end, drawn) for end in (-np.inf, np.inf)][: 1 + gone.any()]
+        found = [np.quantile(own, [tail, 1 - tail], axis=0, method="weibull") for own in filled]
+    low, high = found[0][0], found[-1][1]
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
@@ -643,12 +643,12 @@ def ends_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
     low, high = _quantiles(drawn, tail)
     middle, spread = _moments(drawn)
     # The truth is one more of them, and the mean is off, too.
-    reach = student.ppf(1 - tail, n - 1) * math.sqrt(1 + 1 / n) * spread
+    reach = stdtrit(n - 1, 1 - tail) * math.sqrt(1 + 1 / n) * spread
     if tail < 1 / (n + 1):  # farther out than the last of the tables
         return np.fmin(low, middle - reach), np.fmax(high, middle + reach)
     # Ends that may be a Gaussian's are: this is how far off, with such a probability and relative
     # to the end, the quantile of n draws of a Gaussian is (1.27 for 95 %).
-    unsure = 1 + math.sqrt(tail * (1 - tail) / n) / norm.pdf(norm.ppf(tail))
+    unsure = 1 + math.sqrt(2 * math.pi * tail * (1 - tail) / n) * math.exp(ndtri(tail) ** 2 / 2)
     with np.errstate(invalid="ignore"):
         even = np.maximum(high - middle, middle - low) < unsure * reach
         even &= np.minimum(high - middle, middle - low) > reach / unsure
