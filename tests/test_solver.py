@@ -149,12 +149,12 @@ def test_tolerance_that_rounding_forbids():
 
 def test_least_tolerance_is_reached():
     """A tolerance just above the least ends, with every row at the largest norm."""
-    X, labels = rows_in_ball(50, 3), np.random.default_rng(16).integers(4, size=50)
+    X, labels = rows_in_ball(20, 3), np.random.default_rng(16).integers(4, size=20)
     X *= 1.5 / np.linalg.norm(X, axis=1, keepdims=True)
     for loss, q in CASES:
         codes, rows = codes_of(loss, q, labels), FeatureRows(np.asarray, X, radius=1.5)
         numbers = loss, 300 * loss.smoothness
-        least = _kernel_solver.smallest_tolerance((50, q), 1.51, *numbers)
+        least = _kernel_solver.smallest_tolerance((20, q), 1.51, *numbers)
         solve_dual(X @ X.T, codes, *numbers, least)
         least = _feature_solver.smallest_tolerance(rows, q, *numbers, 0.0)
         solve_primal(rows, codes, *numbers, least)
