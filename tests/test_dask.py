@@ -385,10 +385,6 @@ def test_no_value_reaches_the_logs_of_workers(cluster):
     assert "Compute Failed" not in logs
 
 
-def noisy_count(rows):
-    return len(rows) + np.random.default_rng().laplace(scale=0.25)
-
-
 def labelled():
     X = np.random.default_rng(0).uniform(-1, 1, (600, 2))
     return X, np.select([X[:, 0] > 0.3, X[:, 1] > 0], [0, 1], 2)
@@ -422,6 +418,9 @@ def test_joblib_carries_trials(backend, request):
 
     def parallel():
         return joblib.parallel_config(backend=backend, n_jobs=2)
+
+    def noisy_count(rows):  # in here it travels whole: no worker imports this module for it
+        return len(rows) + np.random.default_rng().laplace(scale=0.25)
 
     one = contextlib.nullcontext
     with within(120):

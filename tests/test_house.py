@@ -69,10 +69,10 @@ def statements(tree):
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Import | ast.ImportFrom):
                 yield child, at_once
-            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-            later = function or is_typing or isinstance(child, ast.Try)
-            yield from visit(child, at_once and not later)
+            later = is_typing or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Try)
+            if hasattr(child, "body") or hasattr(child, "cases"):  # no expression holds an import
+                yield from visit(child, at_once and not later)
 
     yield from visit(tree, True)
 

@@ -185,7 +185,9 @@ def test_nothing_else_tells_of_trials(monkeypatch, capfd, tmp_path, recwarn):
     assert ("".join(capfd.readouterr()), list(tmp_path.iterdir())) == ("", [])
     assert (model.best_estimator_.memory, model.best_estimator_.verbose) == (None, False)
     # What the search says of its choice follows from the release.
-    assert {str(w.message)[:10] for w in recwarn} <= {"Leave simu", "Fit the es"}
+    # Python's own, of what another test left, is told in whatever test comes next.
+    said = [w for w in recwarn if w.category is not pytest.PytestUnraisableExceptionWarning]
+    assert {str(w.message)[:10] for w in said} <= {"Leave simu", "Fit the es"}
 
 
 def test_a_ledger_in_another_step_would_count_trials(unpaid):

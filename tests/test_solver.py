@@ -89,7 +89,7 @@ def test_certificate_is_true(loss, q, table):
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "shares"])
 def test_dual_by_products(shared, monkeypatch):
     """Many rows take conjugate gradients with a low-rank preconditioner."""
-    X, labels = rows_in_ball(300, 4), np.random.default_rng(9).integers(4, size=300)
+    X, labels = rows_in_ball(150, 4), np.random.default_rng(9).integers(4, size=150)
     gram, more = rbf_kernel(X, gamma=3.0), {"shares": shares_of(1 + labels**3)} if shared else {}
     for loss, q in CASES:
         numbers = gram, codes_of(loss, q, labels), loss, 0.2, 1e-3
@@ -104,8 +104,8 @@ def test_dual_by_products(shared, monkeypatch):
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "shares"])
 def test_primal_of_many_rows(shared):
     """More rows than features by far: weights start from those of the first rows, in any order."""
-    X, labels = rows_in_ball(9000, 6), np.random.default_rng(12).integers(4, size=9000)
-    shares = shares_of(1 + labels) if shared else np.ones((9000, 1))
+    X, labels = rows_in_ball(3000, 6), np.random.default_rng(12).integers(4, size=3000)
+    shares = shares_of(1 + labels) if shared else np.ones((3000, 1))
     for loss, q in CASES:
         codes = codes_of(loss, q, labels)
         found = [
@@ -149,12 +149,12 @@ def test_tolerance_that_rounding_forbids():
 
 def test_least_tolerance_is_reached():
     """A tolerance just above the least ends, with every row at the largest norm."""
-    X, labels = rows_in_ball(50, 3), np.random.default_rng(16).integers(4, size=50)
+    X, labels = rows_in_ball(20, 3), np.random.default_rng(16).integers(4, size=20)
     X *= 1.5 / np.linalg.norm(X, axis=1, keepdims=True)
     for loss, q in CASES:
         codes, rows = codes_of(loss, q, labels), FeatureRows(np.asarray, X, radius=1.5)
         numbers = loss, 300 * loss.smoothness
-        least = _kernel_solver.smallest_tolerance((50, q), 1.51, *numbers)
+        least = _kernel_solver.smallest_tolerance((20, q), 1.51, *numbers)
         solve_dual(X @ X.T, codes, *numbers, least)
         least = _feature_solver.smallest_tolerance(rows, q, *numbers, 0.0)
         solve_primal(rows, codes, *numbers, least)

@@ -235,7 +235,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     >>> from sklearn.kernel_approximation import RBFSampler
     >>> from skdpsumm import PrivateSearchCV, TDILClassifier
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (4000, 2))
+    >>> X = rng.uniform(-1, 1, (2000, 2))
     >>> y = X[:, 0] * X[:, 1] > 0
     >>> maps = [RBFSampler(gamma=g, n_components=100, random_state=0) for g in (0.5, 1, 2, 4)]
     >>> search = PrivateSearchCV(TDILClassifier(), {"kernel": maps}, epsilon=3.0)

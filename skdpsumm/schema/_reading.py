@@ -177,9 +177,13 @@ def cells_as_objects(cells: Sequence[Any]) -> NDArray:
 
 
 def read_each(cells: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
-    """Return what is read of each cell; of equal words and whole numbers, what is read once."""
+    """Return what is read of each cell; what is read once, of equal words and whole numbers.
+
+    So it is of None and numpy's NaN, as which libraries give missing cells.
+    """
     once = cache(read)  # which is not asked for others: they may lie about what they equal
-    return [once(c) if type(c) is str or type(c) is int else read(c) for c in cells]
+    alike = (str, int, type(None))
+    return [once(c) if type(c) in alike or c is np.nan else read(c) for c in cells]
 
 
 def _told_by_cells(read: Callable[[], T]) -> T:

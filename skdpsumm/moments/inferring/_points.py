@@ -294,11 +294,11 @@ class Points(BaseEstimator):
     >>> from skdpsumm import M2MEstimator, Points, RFFSketcher
     >>> X = np.random.default_rng(0).beta(2, 8, (20_000, 2))
     >>> sketcher, points = RFFSketcher(n_components=50), Points(prior="uniform")
-    >>> m2m = M2MEstimator((0, 1), release=sketcher, inference=points)
+    >>> m2m = M2MEstimator((0, 1), release=sketcher, inference=points, n_synthetic=5_000)
     >>> bool(abs(m2m.fit(X).mean()[0].value - X[:, 0].mean()) < 0.1)
     True
     >>> older = np.random.default_rng(1).beta(2, 9, (300, 2))
-    >>> m2m = M2MEstimator((0, 1), release=sketcher, inference=Points(prior=older))
+    >>> m2m = m2m.set_params(inference=Points(prior=older))
     >>> share = m2m.fit(X).estimate(lambda rows: rows[:, 0] <= 0.2)
     >>> bool(abs(float(share) - np.mean(X[:, 0] <= 0.2)) < 0.15)
     True

@@ -14,7 +14,6 @@ for each of them: whatever is asked of these shares it.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -86,7 +85,9 @@ def other_people(
     """
     off = rng.standard_normal((n_tables, len(rows)))
     off *= np.sqrt(most_rows_of_a_unit(privacy) * rows)
-    return off - rows * (off.sum(axis=1, keepdims=True) / max(rows.sum(), TINY))
+    for one in off:  # all at once it takes four times as long, with arrays as large
+        one -= rows * (one.sum() / max(rows.sum(), TINY))
+    return off
 
 
 class RedrawnCounts:
@@ -108,8 +109,8 @@ class RedrawnCounts:
         total = np.zeros((N_TABLES, *(sizes[a] for a in group)))
         for part in subsets(group):
             shape = [sizes[a] if a in part else 1 for a in group]
-            n_summed = math.prod(sizes[a] for a in group if a not in part)
-            total += self._error(part).reshape(N_TABLES, *shape) / n_summed
+            error = self._error(part).reshape(N_TABLES, *shape)
+            total += error / (total.size // error.size)
         return total + self._residuals.marginal(group)
 
     def _error(self, part: Group) -> Floats:
@@ -125,8 +126,8 @@ class RedrawnCounts:
         All smaller parts are kept, for each is asked for sooner or later; noise itself is drawn
         again, for there is much of it.
         """
+        group, variance = self._residuals.noise_of(k)
         if (k, part) not in self._told:
-            group, variance = self._residuals.noise_of(k)
             origin, block = self._model.origins[k]
             sources = self._model.sketch.sources(block)
             noise = white_noise(sources, (N_TABLES, *variance.shape), "noise", origin)
@@ -136,5 +137,4 @@ class RedrawnCounts:
                     outside = tuple(n for n, a in enumerate(group, 1) if a not in smaller)
                     summed = sum_out(noise, outside)
                     self._told[k, smaller] = centred(summed, range(1, summed.ndim))
-        is_whole = part == self._residuals.noise_of(k)[0]
-        return self._told.pop((k, part)) if is_whole else self._told[k, part]
+        return self._told.pop((k, part)) if part == group else self._told[k, part]
