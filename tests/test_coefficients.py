@@ -313,8 +313,7 @@ def test_inside_wide_bins_the_label_goes_along_with_a_number(n_others):
     x, others = rng.random(20_000), rng.random((20_000, n_others))
     label = (rng.random(20_000) < 1 / (1 + np.exp(3 - 6 * x))).astype(int)
     rows, k = np.column_stack([x, others, label]), n_others + 1
-    schema, pairs = [*[Numeric(0, 1)] * k, [0, 1]], [[j, k] for j in range(k)]
-    sketch = released(rows, schema, pairs, n_bins=[*[4] * k, 2])
+    sketch = released(rows, [*[Numeric(0, 1)] * k, [0, 1]], [[j, k] for j in range(k)], n_bins=4)
     answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
     truth = LogisticRegression(C=np.inf).fit(rows[:, :-1], label).coef_[0, 0]
     assert abs(float(answer[1]) / truth - 1) < 0.05

@@ -116,7 +116,6 @@ or more (it is 2^20 in the library), and rounding.
 
 import itertools
 import math
-from functools import cache
 
 import numpy as np
 from _checks import Checks
@@ -226,13 +225,11 @@ def check_lattice(checks):
 # ---- exact deltas of streams
 
 
-@cache
 def no_update(d, e, s):
     """Return the probability of no update, under P and under Q."""
     return tuple(float(cdf(s - c) - cdf(-s - c)) for c in (d, e))
 
 
-@cache
 def update_delta(d, e, s, cost):
     """Return the integral of (f - exp(cost) g)_+ over |y| > s, by distribution functions."""
     if cost >= abs(d - e):
