@@ -300,6 +300,10 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         where no group was counted, and where in their cells rows lie. For "population", the spread
         of the influence over the rows is added, which is the sandwich estimator.
 
+        Of four columns and more this is asked of 16,384 points. The pairs of a dozen numbers have
+        more cells, so that points cannot follow all of their counts. With 300,000 rows and more
+        this is a larger error than noise, and intervals are too narrow: ask for fewer `columns`.
+
         Examples
         --------
         >>> import numpy as np
