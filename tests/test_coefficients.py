@@ -247,18 +247,16 @@ def test_a_category_of_which_the_release_shows_nothing_has_an_infinite_interval(
         answer = model.coefficients()
     for covers in ("table", "population"):
         low, high = answer[...].interval(covers=covers)[1:].T
-        assert np.all(np.isneginf(low))
-        assert np.all(np.isposinf(high))
+        assert np.all(np.isneginf(low) & np.isposinf(high))
     assert np.isfinite(answer[0].std_error)
 
 
 def test_beside_a_class_that_nobody_has_no_coefficient_is_known():
     """Coefficients of several classes sum to zero: one that is far off moves all others."""
     frame, _ = shop(3000, 0)
-    label = np.where(frame["visits"] > 4, "many", "few")
     model = M2MClassifier(SHOP, epsilon=np.inf, classes=["few", "many", "none"], random_state=0)
     with pytest.warns(AnswerWarning, match="does not tell the coefficients"):
-        answer = model.fit(frame, label).coefficients()
+        answer = model.fit(frame, np.where(frame["visits"] > 4, "many", "few")).coefficients()
     assert np.isinf(answer[...].interval()).all()
 
 
@@ -270,8 +268,7 @@ def test_intervals_hold_where_noise_in_a_long_tail_flattens_slopes():
         rng = np.random.default_rng(seed)
         x, c = rng.exponential(2, 1500).clip(0, 40), rng.choice(["a", "b"], 1500, p=[0.9, 0.1])
         y = rng.random(1500) < 1 / (1 + np.exp(1 - x / 2 - (c == "b")))
-        noise = {"epsilon": 1.0, "random_state": seed}
-        schema = {"x": (0, 40), "c": ["a", "b"]}
+        schema, noise = {"x": (0, 40), "c": ["a", "b"]}, {"epsilon": 1.0, "random_state": seed}
         model = M2MClassifier(schema, classes=[False, True], n_synthetic=2000, **noise)
         model = simulate(model, pd.DataFrame({"x": x, "c": c}), y, seed=seed)
         answer = model.coefficients()
@@ -306,25 +303,32 @@ def test_intervals_hold_for_inputs_that_go_together_beside_a_category():
 # ------------------------------------------------------------------ what they are made of
 
 
-@pytest.mark.parametrize("n_others", [0, 3])
-def test_inside_wide_bins_the_label_goes_along_with_a_number(n_others):
+def test_inside_wide_bins_the_label_goes_along_with_a_number():
     """Four bins would take a tenth off the slope, if rows of a bin were all alike."""
     rng = np.random.default_rng(8)
-    x, others = rng.random(20_000), rng.random((20_000, n_others))
+    x = rng.random(20_000)
     label = (rng.random(20_000) < 1 / (1 + np.exp(3 - 6 * x))).astype(int)
-    rows, k = np.column_stack([x, others, label]), n_others + 1
-    sketch = released(rows, [*[Numeric(0, 1)] * k, [0, 1]], [[j, k] for j in range(k)], n_bins=4)
+    sketch = released(np.column_stack([x, label]), [Numeric(0, 1), [0, 1]], [[0, 1]], n_bins=[4, 2])
     answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
-    truth = LogisticRegression(C=np.inf).fit(rows[:, :-1], label).coef_[0, 0]
+    truth = LogisticRegression(C=np.inf).fit(x[:, None], label).coef_[0, 0]
     assert abs(float(answer[1]) / truth - 1) < 0.05
     assert holds(answer[1], truth)
+
+
+def test_inside_wide_bins_numbers_of_points_go_along():
+    """Points, of four columns and more, had a slope of 0.89 for 0.97 where each lay by itself."""
+    rng = np.random.default_rng(8)
+    X = rng.random((20_000, 4))
+    X[:, 3] = np.clip(X[:, 0] + rng.normal(size=20_000) / 10, 0, 1)
+    sketch = released(X, [Numeric(0, 1)] * 4, [[j, 3] for j in range(3)], n_bins=5)
+    answer = M2MRegressor.from_sketch(sketch, **SMALL).coefficients()
+    assert abs(float(answer[1]) / np.polyfit(X[:, 0], X[:, 3], 1)[0] - 1) < 0.03
 
 
 def test_means_of_the_population_have_the_usual_interval_without_noise():
     rng = np.random.default_rng(9)
     X = rng.integers(0, 4, (2000, 2)).astype(float)
-    schema = [Numeric(0, 3, step=1)] * 2
-    sketch = released(X, schema, [[0, 1]], n_bins=4)
+    sketch = released(X, [Numeric(0, 3, step=1)] * 2, [[0, 1]], n_bins=4)
     model = M2MEstimator.from_sketch(sketch, random_state=0)
     half = np.diff(model.mean().interval(covers="population"))[:, 0] / 2
     np.testing.assert_allclose(half, Z95 * X.std(axis=0) / np.sqrt(2000), rtol=0.25)

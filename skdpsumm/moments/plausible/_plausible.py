@@ -99,8 +99,14 @@ class PlausibleTables:
     @cached_property
     def more_points(self) -> Codes:
         """The cells of more points, as many as the model has rows with those."""
-        n = ROWS_OF_MODEL - N_POINTS
-        return self.model.model.rounded(n, generator(self.draws, "more codes"))
+        rng = generator(self.draws, "more codes")
+        return self.model.model.rounded(ROWS_OF_MODEL - N_POINTS, rng)
+
+    def inside(self, columns: Group, codes: Codes, steeper: float) -> Codes:
+        """Return at which places of their cells points lie (`places_of_rows`), for all tables."""
+        key, rng = (columns, hash(codes.tobytes()), steeper), generator(self.draws, "in", columns)
+        how = self.model, codes, columns, rng, steeper
+        return self._anywhere.get(key, lambda: places_of_rows(*how))
 
     def rows(
         self,
@@ -346,9 +352,8 @@ class DrawnTables:
     ) -> dict[str, Any]:
         """Return what rows keep where weights are not negative, as `Rows` takes it."""
         # Counts of single columns have less noise than others, and are met last.
-        follow = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
-        at = [place for place, _ in margins + cells]
-        return {"raked": follow, "places": at, "n_margins": len(margins)}
+        how = partial(self._raked, weights, base, [*cells, *margins * RAKING_SWEEPS])
+        return {"raked": how, "places": [p for p, _ in margins + cells], "n_margins": len(margins)}
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -413,18 +418,18 @@ class DrawnTables:
         """
         codes, base = self._engine.points
         rng, n = self._stream("about", columns), len(codes)
-        met = meets(pool)[:n]  # beyond these are the points of empty cells
-        drawn = self._engine.more_points
-        more = drawn[meets(self._valued(columns, drawn, rng))]
+        more = self._engine.more_points
+        more = more[meets(self._valued(columns, more, rng))]
         anywhere = np.zeros((ROWS_OF_MODEL, codes.shape[1]), np.int64)
         for j in columns:
             anywhere[:, j] = rng.integers(self.model.sizes[j], size=ROWS_OF_MODEL)
         anywhere = self.model.allowed(anywhere)
         found = anywhere[meets(self._valued(columns, anywhere, rng))]
         others = found[:n]
-        one_row = len(found) / max(len(anywhere), 1) / max(len(others), 1)
+        one_row = len(found) / max(len(anywhere) * len(others), 1)
         rare = base.sum() / ROWS_OF_MODEL
-        own = np.where(met, base * n / ROWS_OF_MODEL, base)
+        # Points of empty cells come after the first n.
+        own = np.where(meets(pool)[:n], base * n / ROWS_OF_MODEL, base)
         base = np.concatenate([own, np.full(len(more), rare), np.full(len(others), one_row)])
         whole = np.concatenate([codes, more, others])
         return self._rows_of_points(columns, whole, base, "about", columns)
@@ -471,8 +476,7 @@ class DrawnTables:
         groups += [p for p in combinations(columns, 2) if p not in groups]
         cells = self.cells_of_points(codes, groups)
         margins = self.cells_of_points(codes, [(j,) for j in columns])
-        followed = self.followed(weights[1:], base, [*cells, *margins])
-        signed = np.concatenate([weights[:1], followed])
+        signed = np.concatenate([weights[:1], self.followed(weights[1:], base, [*cells, *margins])])
         follow = self._following(weights, base, margins, cells)
         return self._made(values, signed, atoms=words, **follow).where(possible, len(margins))
 
@@ -482,8 +486,7 @@ class DrawnTables:
         They go together as neighbours tell, or more steeply in half of the tables, as rows of two
         columns do (`drawn_odds`).
         """
-        ways = (1.0, STEEPER_THAN_NEIGHBOURS)[: 1 + self._n_moved]
-        found = [places_of_rows(self.model, codes, columns, rng, steeper) for steeper in ways]
+        found = [self._engine.inside(columns, codes, s) for s in (1.0, STEEPER_THAN_NEIGHBOURS)]
         return [found[0], *(found[k] for k in coins(rng, self._n_moved).astype(int))]
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
