@@ -332,9 +332,8 @@ def test_means_of_the_population_have_the_usual_interval_without_noise():
     model = M2MEstimator.from_sketch(sketch, random_state=0)
     half = np.diff(model.mean().interval(covers="population"))[:, 0] / 2
     np.testing.assert_allclose(half, Z95 * X.std(axis=0) / np.sqrt(2000), rtol=0.25)
-    count = model.count(lambda rows: rows[:, 0] > 1)
     share = np.mean(X[:, 0] > 1)
-    low, high = count.interval(covers="population")
+    low, high = model.count(lambda rows: rows[:, 0] > 1).interval(covers="population")
     assert (high - low) / 2 == pytest.approx(Z95 * np.sqrt(2000 * share * (1 - share)), rel=0.25)
 
 
