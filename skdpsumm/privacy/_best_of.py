@@ -177,6 +177,10 @@ class StoppingLaw:
         """Return the logarithm of h, the density of the best of K to a run's."""
         return math.log(self.largest) - (1 + self.eta) * np.log1p(better / self._odds)
 
+    def log_fall(self, better: Floats) -> Floats:
+        """Return the logarithm of the rate at which log h falls, up to a constant."""
+        return -np.log(self._odds + better)
+
     def shift(self, base: Mechanism) -> float:
         """Return c, the logarithm of the most that h can differ between neighbours."""
 
@@ -344,28 +348,32 @@ def _last_gain(law: StoppingLaw, mu: float, epsilon: float, high: float, low: fl
 
 def _others_of_largest_ratio(law: StoppingLaw, mu: float, x: Floats) -> Floats:
     """Return which others are best ranked before x to have h differ most between neighbours."""
-    log_ratio = _log_ratio(law, mu, x)
-    return _root(lambda lowest: mu * (mu / 2 - lowest) + log_ratio(lowest), x)
+    masses = _masses(mu, x)
+
+    def slope(lowest: Floats) -> Floats:
+        ours, theirs = masses(lowest)
+        return mu * (mu / 2 - lowest) + law.log_fall(theirs) - law.log_fall(ours)
+
+    return _root(slope, x)
 
 
 def _best_others(law: StoppingLaw, mu: float, epsilon: float, x: Floats) -> Floats:
     """Return which others are best ranked before x: the n that maximises w, as a quantile."""
-    log_ratio, at_zero = _log_ratio(law, mu, x), epsilon + mu * (mu - x)
+    masses = _masses(mu, x)
 
     def slope(lowest: Floats) -> Floats:
-        return at_zero - mu * lowest + (2 + law.eta) * log_ratio(lowest)
+        ours, theirs = masses(lowest)
+        fall = law.log_fall(theirs) - law.log_fall(ours)
+        ratio = law.log_density(theirs) - law.log_density(ours)
+        return epsilon + mu * (mu - x - lowest) + fall + ratio
 
     return _root(slope, _others_of_largest_ratio(law, mu, x))
 
 
-def _log_ratio(law: StoppingLaw, mu: float, x: Floats) -> Callable[[Floats], Floats]:
-    """Return a function of `lowest`: log (o + S) - log (o + S'), S and S' ranked before x.
-
-    Times 1 + eta it is log h(S') - log h(S), and once the logarithm of how much faster log h falls
-    at S' than at S.
-    """
-    ours, theirs = law._odds + ndtr(mu - x), law._odds + ndtr(-x)  # once, for all of `_root`
-    return lambda lowest: np.log((ours + ndtr(lowest - mu)) / (theirs + ndtr(lowest)))
+def _masses(mu: float, x: Floats) -> Callable[[Floats], tuple[Floats, Floats]]:
+    """Return a function of `lowest`: what is ranked before x under N(mu, 1) and N(0, 1)."""
+    ours, theirs = ndtr(mu - x), ndtr(-x)  # once, for all that `_root` tries
+    return lambda lowest: (ours + ndtr(lowest - mu), theirs + ndtr(lowest))
 
 
 def _root(falling: Callable[[Floats], Floats], high: Floats) -> Floats:

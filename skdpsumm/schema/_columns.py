@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice, pairwise, repeat
 from numbers import Real
 from operator import lt
@@ -1220,11 +1220,8 @@ class Cells:
         return np.unique(np.concatenate(found))
 
 
-@lru_cache(maxsize=64)
 def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -> Cells:
     """Return the public cells of a column of numbers.
-
-    The last ones are kept: a fit asks for them several times, and columns may be alike.
 
     Parameters
     ----------
