@@ -220,8 +220,8 @@ class NamedRows(NDArrayOperatorsMixin):
 
     def _cells(self, j: int) -> NDArray:
         """Return a column as it came in, in an array of its own."""
-        column, made = self.columns.columns[j], self.make(j).flatten()
-        return column.decode(made) if isinstance(column, Date) else made
+        column, made = self.columns.columns[j], self.make(j)
+        return column.decode(made) if isinstance(column, Date) else made.copy()
 
     def _stacked(self, which: NDArray) -> NDArray:
         if not len(which):
@@ -368,9 +368,9 @@ class Rows:
 
         def column(j: int) -> NDArray:
             if j in self.columns:
-                return np.broadcast_to(self.columns[j], shape)
+                return np.broadcast_to(self.columns[j], shape).reshape(-1)
             # The function does not depend on this column, so a few values are repeated.
-            return np.resize(self.others(j, 256), shape)
+            return np.resize(self.others(j, 256), shape).reshape(-1)
 
         found = function(NamedRows(self.schema, shape[0] * shape[1], column))
         return found.reshape(*shape, -1)
