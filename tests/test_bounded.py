@@ -35,7 +35,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(JSON, st.booleans())
 def test_what_is_within_the_limits_is_read_as_it_is(value, ascii_only):
     try:

@@ -159,7 +159,7 @@ def numbers(answer):
     return np.concatenate([np.ravel(np.asarray(answer)), *parts])
 
 
-@pytest.mark.parametrize("make", [sketched, fourier])
+@pytest.mark.parametrize("make", [lambda: sketched(rows=people(3000)), fourier])
 def test_the_same_question_has_the_same_answer(make, tmp_path):
     sketch = make()
     alone = {name: numbers(ask(estimator(sketch))) for name, ask in QUESTIONS.items()}
@@ -354,18 +354,19 @@ def test_numbers_that_are_nearly_one_go_along_inside_bins(sign):
 
 
 def test_rare_conditions_on_the_same_four_columns_have_points_of_their_own():
-    codes = np.random.default_rng(0).integers(0, 8, (5000, 5))
+    codes = np.random.default_rng(0).integers(0, 6, (1500, 5))
     m2m, again = (
-        simulate(M2MEstimator([list(range(8))] * 5, random_state=0), codes) for _ in range(2)
+        simulate(M2MEstimator([list(range(6))] * 5, random_state=0), codes) for _ in range(2)
     )
 
     def alike(k):
         return lambda rows: np.logical_and.reduce([rows[:, j] == k for j in range(4)])
 
+    first, second = (m2m.count(alike(k)) for k in (1, 3))
+    alone = again.count(alike(3))
     for covers in ("table", "population"):
-        first, second = (m2m.count(alike(k)).interval(covers=covers) for k in (1, 3))
-        assert first[0] < first[1]
-        assert second.tolist() == again.count(alike(3)).interval(covers=covers).tolist()
+        assert np.ptp(first.interval(covers=covers)) > 0
+        assert second.interval(covers=covers).tolist() == alone.interval(covers=covers).tolist()
 
 
 def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
@@ -378,8 +379,7 @@ def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
     def asked(rows):
         return np.logical_and.reduce([rows[name] == "a" for name in "pqrs"])
 
-    for seed in range(3):
-        m2m = simulate(M2MEstimator(schema, epsilon=0.5, random_state=0), X, seed=seed)
-        low, high = m2m.count(asked).interval()
-        assert low <= 25
-        assert 5 < high < 2000  # points alone, of which none meets it, say 0
+    m2m = simulate(M2MEstimator(schema, epsilon=0.5, random_state=0), X)
+    low, high = m2m.count(asked).interval()
+    assert low <= 25
+    assert 5 < high < 2000  # points alone, of which none meets it, say 0

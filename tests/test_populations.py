@@ -14,7 +14,7 @@ from skdpsumm.schema import Categorical, Numeric
 from skdpsumm.sketches import HistogramSketcher, PrivateSketch, RFFSketcher
 
 Z95 = 1.959964
-MORE_TABLES = pytest.mark.parametrize("n_tables", [2000], indirect=True)  # tell it to 1.6 per cent
+MORE_TABLES = pytest.mark.parametrize("n_tables", [800], indirect=True)  # tell it to 2.5 per cent
 SCHEMA = {"mood": Numeric(1, 5, step=1), "sleep": Numeric(4, 10, step=1, missing=True)}
 SCHEMA["town"] = Categorical(["east", "west"])
 N_PERSONS = 400
@@ -91,11 +91,9 @@ def test_persons_whose_rows_are_alike_have_the_error_of_a_cluster_sample(limit):
 
 @pytest.mark.parametrize("limit", [6, "average"])
 def test_no_persons_have_a_larger_error_than_the_interval_allows_for(limit):
-    for seed in range(3):
-        rows = np.random.default_rng(seed).integers(1, 7, N_PERSONS)
-        table, person = diary(rows, alike=False, seed=seed)
-        for found, truth in asked(table, person, limit):
-            assert truth < 1.05 * found < 3 * truth
+    table, person = diary(np.random.default_rng(0).integers(1, 7, N_PERSONS), alike=False)
+    for found, truth in asked(table, person, limit):
+        assert truth < 1.05 * found < 3 * truth
 
 
 @MORE_TABLES
@@ -104,7 +102,7 @@ def test_counts_and_medians_have_it_too():
     sketches = (released(table, person, limit) for limit in (4, "average"))
     days, people = map(M2MEstimator.from_sketch, sketches)
     sad = lambda rows: rows["mood"] <= 2  # noqa: E731
-    assert sampling(days.count(sad)) == pytest.approx(4 * sampling(people.count(sad)), rel=0.06)
+    assert sampling(days.count(sad)) == pytest.approx(4 * sampling(people.count(sad)), rel=0.1)
     median = days.quantile("mood", 0.5)
     assert np.diff(median.interval(covers="population")) >= np.diff(median.interval())
 
@@ -118,7 +116,7 @@ def test_coefficients_have_it_too():
         )
         for limit in (4, "average")
     )
-    np.testing.assert_allclose(sampling(days), sampling(people), rtol=0.06)
+    np.testing.assert_allclose(sampling(days), sampling(people), rtol=0.1)
     east = table["mood"].where(table["town"] == "east").to_numpy(float)
     assert sampling(days)[0] == pytest.approx(clustered(east, np.ones(len(east)), person), rel=0.15)
 
@@ -131,7 +129,7 @@ def test_a_sum_of_sketches_takes_the_most_rows_of_all(tmp_path):
     mean = M2MEstimator.from_sketch(both).mean()["mood"]
     table = pd.concat([diary(limit, alike=True)[0] for limit in (2, 5)])
     plain = table["mood"].std(ddof=0) / np.sqrt(len(table))
-    assert sampling(mean) == pytest.approx(np.sqrt(5) * plain, rel=0.05)
+    assert sampling(mean) == pytest.approx(np.sqrt(5) * plain, rel=0.08)
 
 
 def test_answers_from_points_have_it_too():

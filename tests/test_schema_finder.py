@@ -613,7 +613,7 @@ def test_what_noise_hides_is_told():
 
 
 def test_what_is_made_with_a_found_schema_says_so(tmp_path):
-    frame = pd.DataFrame({"n": [*range(100)] * 9})
+    frame = pd.DataFrame({"n": [*range(100)] * 3})
     finder = SchemaFinder({"n": "number"}, epsilon=1.0).fit(frame)
     finder.schema_.save(tmp_path / "schema.toml")
     loaded = TableSchema.load(tmp_path / "schema.toml")

@@ -296,7 +296,7 @@ def one_hot(n, d, fields, seed=0):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("limit", [None, 2])
 def test_nothing_as_large_as_the_table_is_allocated(limit):
-    n, d = 5000, 100_000
+    n, d = 2000, 100_000
     X, y = one_hot(n, d, 10)
     groups = {} if limit is None else {"groups": np.arange(n) // 2}
     learner = TDILClassifier(mechanism=GradientDescent(n_steps=3), max_rows_per_group=limit)

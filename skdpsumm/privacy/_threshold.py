@@ -111,7 +111,7 @@ import numpy as np
 
 from .._computing import Floats
 from ._domination import bisect
-from ._mechanisms import Mechanism, check_number, renyi_epsilon
+from ._mechanisms import Mechanism, check_number, renyi_delta, renyi_epsilon
 
 _LATTICE_MARGIN = 1.01
 _SMALLEST_RATIO, _LARGEST_RATIO = 1e-12, 4.0
@@ -191,17 +191,24 @@ class ThresholdDP(Mechanism):
             return 0.0
         if self.ratio > _LARGEST_RATIO:
             return math.inf
-        ratio = max(float(self.ratio), _SMALLEST_RATIO)
-        extra = np.geomspace(_SMALLEST_EXTRA, math.log(2) / ratio, 128)
+        ratio, extra = self._orders
         return renyi_epsilon(lambda e: self._divergence(ratio, e), delta, extra)
 
+    @property
+    def _orders(self) -> tuple[float, Floats]:
+        """A ratio that is no smaller, and orders less one of which the theorem speaks."""
+        ratio = max(float(self.ratio), _SMALLEST_RATIO)
+        return ratio, np.geomspace(_SMALLEST_EXTRA, math.log(2) / ratio, 128)
+
     def delta(self, epsilon: float) -> float:
-        """Return the smallest delta for `epsilon`, by bisection of its logarithm."""
+        """Return a delta for `epsilon`, which is 1 for a ratio above 4."""
         check_number("epsilon", epsilon)
-        low = math.log(1e-300)
-        return math.exp(
-            bisect(lambda x: self.epsilon(math.exp(x)) <= epsilon, 0.0, low, halvings=50)
-        )
+        if epsilon == math.inf or self.ratio == 0 <= epsilon:
+            return 0.0
+        if epsilon < 0 or self.ratio > _LARGEST_RATIO:
+            return 1.0
+        ratio, extra = self._orders
+        return renyi_delta(lambda e: self._divergence(ratio, e), epsilon, extra)
 
     def renyi_divergence(self, extra: Floats) -> Floats:
         ratio = max(float(self.ratio), _SMALLEST_RATIO)
