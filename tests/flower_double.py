@@ -96,4 +96,4 @@ class Serving:
 
     def stop(self):
         self.server.should_exit = True
-        self.thread.join(20)
+        self.thread.join(2)  # it may wait for callers that have gone

@@ -171,8 +171,7 @@ def test_a_head_that_is_too_long_takes_no_memory(tmp_path):
     line = b"x-a: " + b"a" * 2**20 + b"\r\n"
     with alone(tmp_path) as port, call_to(port) as call:
         tracemalloc.start()
-        call.settimeout(2)  # it reads no more, and hangs up later
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # where the gate has hung up
             call.sendall(b"POST /v1/fleet/a HTTP/1.1\r\nHost: x\r\n")
             for _ in range(30):
                 call.sendall(line)
