@@ -129,14 +129,14 @@ def test_answers_are_about_those_present(exact, name):
 @pytest.fixture(scope="module", params=[2.0, 0.3, 0.02])
 def released(request):
     X = people()
-    return X, [asked(X, request.param, seed) for seed in range(20)]
+    return X, [asked(X, request.param, seed) for seed in range(12)]
 
 
 @pytest.mark.one_in(3)  # each of 11 questions once, at one of three epsilons
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_intervals_hold_the_truth(released, name):
-    """In 20 releases, always the same, three entries may be missed by one tail of the noise."""
+    """In 12 releases, always the same, an entry may be missed by chance in three: one in 500."""
     X, models = released
     ask, truth = QUESTIONS[name]
     expected, found = np.asarray(truth(X), float), []
@@ -145,7 +145,7 @@ def test_intervals_hold_the_truth(released, name):
         found.append(holds(answer, expected))
         assert np.all(np.isfinite(answer.noise_std_error))
         assert np.all(holds(answer, np.asarray(answer)))
-    assert np.mean(found, axis=0).min() >= 0.84
+    assert np.mean(found, axis=0).min() >= 0.75
 
 
 @pytest.mark.parametrize("ask", OF_PAIRS)

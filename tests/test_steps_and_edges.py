@@ -174,7 +174,7 @@ FINE = {
 def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
     X = people()
     for make in (M2MEstimator, of_points):
-        model = make(release=sketcher, n_synthetic=1000, random_state=0)
+        model = make(release=sketcher, n_synthetic=5000, random_state=0)
         assert told(lambda model=model: model.fit(X)) == []
 
 
