@@ -92,7 +92,7 @@ def test_fourier_replace_one_sensitivity_is_reached(engine, pairs, dtype):
     assert 0.999 * bound2 <= l2 <= bound2
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(hnp.arrays(float, (2, 2), elements=st.floats(-1e6, 1e6)), st.integers(0, 10))
 def test_no_pair_of_rows_exceeds_the_sensitivity(rows, seed):
     for kind in KINDS:

@@ -255,7 +255,7 @@ def delta_by_gdp(mechanisms, epsilon):
 
 
 @given(STEPS, st.sampled_from([0.3, 1.0, 5.0]))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 def test_zcdp_totals_never_pass_delta(steps, epsilon):
     """Pure charges and Gaussians with slack beside zCDP: the closed form, written out anew."""
     ledger = PrivacyLedger(epsilon=epsilon, delta=DELTA, accountant="zcdp")
