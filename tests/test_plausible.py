@@ -362,8 +362,7 @@ def test_rare_conditions_on_the_same_four_columns_have_points_of_their_own():
     def alike(k):
         return lambda rows: np.logical_and.reduce([rows[:, j] == k for j in range(4)])
 
-    first, second = (m2m.count(alike(k)) for k in (1, 3))
-    alone = again.count(alike(3))
+    first, second, alone = (one.count(alike(k)) for one, k in ((m2m, 1), (m2m, 3), (again, 3)))
     for covers in ("table", "population"):
         assert np.ptp(first.interval(covers=covers)) > 0
         assert second.interval(covers=covers).tolist() == alone.interval(covers=covers).tolist()

@@ -104,6 +104,7 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -183,22 +184,11 @@ class ThresholdDP(Mechanism):
     def epsilon(self, delta: float) -> float:
         """Return an epsilon, which is infinite at delta = 0, and for a ratio above 4."""
         check_number("delta", delta)
-        if delta >= 1:
+        if delta >= 1 or self.ratio == 0 < delta:
             return 0.0
-        if delta <= 0:
+        if delta <= 0 or self.ratio > _LARGEST_RATIO:
             return math.inf
-        if self.ratio == 0:
-            return 0.0
-        if self.ratio > _LARGEST_RATIO:
-            return math.inf
-        ratio, extra = self._orders
-        return renyi_epsilon(lambda e: self._divergence(ratio, e), delta, extra)
-
-    @property
-    def _orders(self) -> tuple[float, Floats]:
-        """A ratio that is no smaller, and orders less one of which the theorem speaks."""
-        ratio = max(float(self.ratio), _SMALLEST_RATIO)
-        return ratio, np.geomspace(_SMALLEST_EXTRA, math.log(2) / ratio, 128)
+        return self._best(renyi_epsilon, delta)
 
     def delta(self, epsilon: float) -> float:
         """Return a delta for `epsilon`, which is 1 for a ratio above 4."""
@@ -207,8 +197,13 @@ class ThresholdDP(Mechanism):
             return 0.0
         if epsilon < 0 or self.ratio > _LARGEST_RATIO:
             return 1.0
-        ratio, extra = self._orders
-        return renyi_delta(lambda e: self._divergence(ratio, e), epsilon, extra)
+        return self._best(renyi_delta, epsilon)
+
+    def _best(self, conversion: Callable[..., float], given: float) -> float:
+        """Return the best that follows from an order of which the theorem speaks."""
+        ratio = max(float(self.ratio), _SMALLEST_RATIO)
+        extra = np.geomspace(_SMALLEST_EXTRA, math.log(2) / ratio, 128)
+        return conversion(lambda e: self._divergence(ratio, e), given, extra)
 
     def renyi_divergence(self, extra: Floats) -> Floats:
         ratio = max(float(self.ratio), _SMALLEST_RATIO)
