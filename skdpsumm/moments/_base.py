@@ -31,9 +31,7 @@ from .plausible._plausible import PlausibleTables
 
 # Parameters of the budget. They are those of the default sketcher; `release` has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "ledger")
-_TO_THE_UNION = (
-    "Give schema to the SketchUnion, and to none of its sketchers: they sketch one table."
-)
+_TO_THE_UNION = "Give schema to the SketchUnion, not to its sketchers: they sketch one table."
 TAKES_A_SKETCH = (
     "from_sketch takes a PrivateSketch, such as PrivateSketch.load(path), or the sketch_ of a "
     "fitted sketcher; got {}."

@@ -445,9 +445,7 @@ class Estimate(NDArrayOperatorsMixin):
         several = [one for one in inputs if isinstance(one, Estimate)]
 
         def ask(covers: Any) -> Floats:
-            given = [
-                one._asked(covers) if isinstance(one, Estimate) else repeat(one) for one in inputs
-            ]
+            given = [x._asked(covers) if isinstance(x, Estimate) else repeat(x) for x in inputs]
             sizes = {len(tables) for tables in given if isinstance(tables, np.ndarray)}
             if len(sizes) > 1:
                 raise ValueError(f"These answers are of different numbers of tables: {sizes}.")
@@ -516,9 +514,7 @@ class Estimate(NDArrayOperatorsMixin):
             if isinstance(k, str) and (axis >= len(labels) or k not in labels[axis]):
                 known = ", ".join(map(repr, labels[axis])) if axis < len(labels) else "no names"
                 raise KeyError(f"{k!r} is not an entry of this estimate, which has {known}.")
-        return tuple(
-            labels[axis].index(k) if isinstance(k, str) else k for axis, k in enumerate(keys)
-        )
+        return tuple(labels[a].index(k) if isinstance(k, str) else k for a, k in enumerate(keys))
 
     def _names(self, most: int | None = None) -> list[str]:
         """Return the names of the entries, or of the first of them."""

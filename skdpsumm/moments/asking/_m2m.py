@@ -23,6 +23,7 @@ from ...sketches._partitions import PartitionSchema
 from ...sketches._rounding import systematic
 from ...sketches._sketchers import TableSketcher
 from .._base import BaseM2M, frame_for, of_paper
+from .._numbers import LEAST_SHARE_TELLING
 from ..inferring._points import Points, Shift, draw_points, maxent_points, points_for_a_look
 from ..plausible._rows import NamedRows, covariance, values_at
 from ..plausible._weighted_points import PlausiblePoints
@@ -513,7 +514,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         if self._model is None and isinstance(prior, str) and prior != "uniform":
             look = columns.sample(points_for_a_look(sketch, self.n_synthetic), rng)
             shift = Shift.of(self._regressed(sketch, look, center=center))
-            prior = "kde" if prior == "kde" or shift.is_worth_a_density else "uniform"
+            prior = "kde" if prior == "kde" or shift.told >= LEAST_SHARE_TELLING else "uniform"
         points = draw_points(prior, sketch, columns, self.n_synthetic, rng, self._model)
         self._regression = self._regressed(sketch, points, center=center)
         left = Shift.of(self._regression)

@@ -245,9 +245,7 @@ class StatisticsMixin:
         categories = self._asked.values(j)
         if categories is not None:
             if bins is not None:
-                raise ValueError(
-                    f"Column {self._asked.name(j)!r} has categories; leave its bins out."
-                )
+                raise ValueError(f"{self._asked.name(j)!r} has categories: leave its bins out.")
             return Axis(self._asked, j, tuple(map(str, categories)), None)
         dates = self._dates([j])
         if isinstance(bins, str) and dates and bins in (dates.step, *dates.calendar_units):
@@ -842,7 +840,9 @@ class StatisticsMixin:
 
         def ask(covers: str) -> Floats:
             rows = rows_of([axis.column for axis in axes] or [0], covers)  # any has all rows
-            found = _with_margins(rows.sums().reshape(-1, *map(len, axes)))
+            found = rows.sums().reshape(-1, *map(len, axes))
+            for k in range(1, found.ndim):  # sums are at the end of each axis
+                found = np.concatenate([found, found.sum(axis=k, keepdims=True)], axis=k)
             whole = np.ones(1)
             if over:
                 whole = found[:, *(slice(-1 if k in over else None, None) for k in every)]
@@ -1070,9 +1070,7 @@ class StatisticsMixin:
     def _bound(self, j: int) -> tuple[float, float]:
         bound = self._asked.bound(j)
         if bound is None:
-            raise ValueError(
-                f"Column {self._asked.name(j)!r} is not numeric; ask `histogram` for its shares."
-            )
+            raise ValueError(f"{self._asked.name(j)!r} has no numbers: ask for its `histogram`.")
         return bound
 
 
@@ -1086,13 +1084,6 @@ def _missing_share(rows: Rows, j: int) -> Floats:
 
 def _variance(rows: Rows, j: int) -> Floats:
     return covariance(rows.weights, rows.numbers(j), rows.numbers(j))
-
-
-def _with_margins(tables: Floats) -> Floats:
-    """Return tables with their sums at the end of each axis."""
-    for k in range(1, tables.ndim):
-        tables = np.concatenate([tables, tables.sum(axis=k, keepdims=True)], axis=k)
-    return tables
 
 
 def _numbers(given: Any, name: str) -> NDArray[np.float64]:

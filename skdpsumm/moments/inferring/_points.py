@@ -28,7 +28,6 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
 from ...sketches._rounding import at_quantiles_of, systematic
 from .._numbers import (
-    LEAST_SHARE_TELLING,
     MOST_FEATURES_OF_MODEL,
     N_POINTS,
     SHARE_BESIDE_DENSITY,
@@ -160,11 +159,6 @@ class Shift(NamedTuple):
         explains, up to four times on the lognormal columns of docs/m2m.md, and so it is squared.
         """
         return self.largest * max(self.largest, 1.0)
-
-    @property
-    def is_worth_a_density(self) -> bool:
-        """Whether points should follow the sketch, not lie anywhere."""
-        return self.told >= LEAST_SHARE_TELLING
 
     def left_by_density(self, there: Shift) -> Shift:
         """Return the shift from points that follow the sketch, `there` as they look to it."""

@@ -329,9 +329,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if columns is not None:
             chosen = [self._columns.index(key, "columns") for key in columns]
             if not chosen or len(set(chosen)) < len(chosen):
-                raise ValueError(
-                    f"columns must name at least one input, each once, got {list(columns)!r}."
-                )
+                raise ValueError(f"columns must name inputs, each once, got {list(columns)!r}.")
             inputs = [inputs[k] for k in chosen]
         with progress(f"{type(self).__name__}.coefficients", self.verbose):
             return Regression(self, inputs).to_estimate()

@@ -116,9 +116,7 @@ class RedrawnCounts:
     def _error(self, part: Group) -> Floats:
         """Return the error of a residual, shape (n_tables, *sizes of the part)."""
         tellers = self._residuals.tellers
-        return self._errors.get(
-            part, lambda: np.sum([w * self._of(k, part) for k, w in tellers(part)], axis=0)
-        )
+        return self._errors.get(part, lambda: sum(w * self._of(k, part) for k, w in tellers(part)))
 
     def _of(self, k: int, part: Group) -> Floats:
         """Return what the noise of one marginal does to a residual.

@@ -151,9 +151,8 @@ class Places:
         at = np.repeat(np.arange(len(order)), counts)
         starts = np.cumsum(counts) - counts
         rank = np.arange(len(at)) - starts[at]
-        drawn = self._stream("atoms").gamma(
-            PSEUDO_ROWS / counts[at], size=(self._n_tables, len(at))
-        )
+        size = self._n_tables, len(at)
+        drawn = self._stream("atoms").gamma(PSEUDO_ROWS / counts[at], size=size)
         spread = np.concatenate([np.ones((1, len(at))), drawn + 1e-9])
         spread /= np.add.reduceat(spread, starts, axis=1)[:, at]
         self.atom, self.inside = order[at], (rank + 0.5) / counts[at]

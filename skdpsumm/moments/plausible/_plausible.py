@@ -477,6 +477,7 @@ class DrawnTables:
         cells = self.cells_of_points(codes, groups)
         margins = self.cells_of_points(codes, [(j,) for j in columns])
         signed = np.concatenate([weights[:1], self.followed(weights[1:], base, [*cells, *margins])])
+        signed[1:] += self._missed(signed[1:], base, columns, codes)
         follow = self._following(weights, base, margins, cells)
         return self._made(values, signed, atoms=words, **follow).where(possible, len(margins))
 
@@ -540,6 +541,47 @@ class DrawnTables:
                 for shared, summed, counts, whole in parts:
                     moved += shared @ ((counts[:, some] - summed @ moved) / whole)
             found[some] = moved.T
+        return found
+
+    def _missed(self, weights: Floats, base: Floats, columns: Group, codes: Codes) -> Floats:
+        """Return what weights of points lack of products of numbers, by regression [1]_.
+
+        Points can follow no more counts than there are points, and the model may have many pairs
+        wrong. So products of two columns' cell means are set right: their sums are those of the
+        counts. Noise makes a part of what points miss on average, and that part is left, as James
+        and Stein do. For each product there are to be enough points to tell it.
+
+        References
+        ----------
+        .. [1] Särndal, Swensson and Wretman (1992), "Model assisted survey sampling", section 6.4.
+        """
+        scores = self._scores(columns, base, codes)
+        if not self.n_tables or FEWEST_POINTS * (len(scores) + 1) ** 2 > 2 * len(base):
+            return np.zeros(1)
+        found, goals = [np.ones(len(base))], [self.counts(columns[:1])[1:].sum(axis=1)]
+        for j, own in scores.items():
+            found += [own[codes[:, j]], own[codes[:, j]] ** 2]
+            goals += [self.counts((j,))[1:] @ own, self.counts((j,))[1:] @ own**2]
+        for a, b in combinations(scores, 2):
+            found.append(scores[a][codes[:, a]] * scores[b][codes[:, b]])
+            goals.append(scores[a] @ self.counts((a, b))[1:] @ scores[b])
+        products, noise = np.array(found), np.var(goals, axis=1).sum()
+        off = np.array(goals) - products @ weights.T
+        told = max(1 - noise / max(np.sum(off.mean(axis=1) ** 2), TINY), 0.0)
+        shared = products * base
+        return told * (np.linalg.pinv(shared @ products.T, hermitian=True) @ off).T @ shared
+
+    def _scores(self, columns: Group, base: Floats, codes: Codes) -> dict[int, Floats]:
+        """Return the standardised means of cells, of numbers and of columns of two categories."""
+        found = {}
+        for j in columns:
+            there, means = np.ones(2), np.arange(2.0)
+            if self.model.cells[j].edges is not None:
+                there, means = self._engine.tables_of("model").places(j).cell_means()
+            if len(means) == self.model.sizes[j]:
+                rows = np.bincount(codes[:, j], base, len(means))
+                means = means - there * (rows @ means / max(rows @ there, TINY))
+                found[j] = means / max(math.sqrt(rows @ means**2 / rows.sum()), TINY)
         return found
 
     def _raked(self, weights: Floats, base: Floats, cells: list[Cells], block: slice) -> Floats:
