@@ -9,8 +9,8 @@ the default and its standard error, over the same rows. DP-EBM has its own defau
 are 6 x0 x1 + x2 of four numbers, for which numbers alone are a coin.
 
 *No rule of public numbers chooses between the two maps.* Diabetes and "linear, 2 of 10 columns" are
-both tables of ten numbers. With 150 rows of either, at the same epsilon, one map is as good as
-the other on neither, and the better one is not the same. What tells them apart is where the rows
+both tables of ten numbers. With 150 rows of either, at the same epsilon, each map is clearly
+better on one of them: at epsilon 3 by 0.060 and 0.073. What tells them apart is where the rows
 lie in their ranges, which is private. results/learner_small.txt has what it printed.
 """
 
