@@ -109,8 +109,7 @@ def test_fit_solves_the_stated_problem(sizes, groups, std):
 
 
 def test_other_noise_for_each_group_and_cell():
-    rng = np.random.default_rng(1)
-    sizes = (3, 4, 2)
+    rng, sizes = np.random.default_rng(1), (3, 4, 2)
     truth = a_truth(sizes, rng)
     marginals = [
         *measured(truth, [(1, 0)], rng, 5.0),
@@ -141,8 +140,7 @@ def test_counts_without_noise_are_fitted_exactly():
 
 
 def test_zeros_stay_zero_and_the_rest_is_solved():
-    rng = np.random.default_rng(5)
-    sizes = (3, 4, 2)
+    rng, sizes = np.random.default_rng(5), (3, 4, 2)
     possible = np.ones((4, 3), bool)
     possible[0, 0] = possible[3, 1] = possible[3, 2] = False
     truth = a_truth(sizes, rng) * possible.T[:, :, None]

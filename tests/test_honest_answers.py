@@ -235,8 +235,7 @@ def test_entries_that_the_schema_rules_out_have_no_error(ruled):
 
 def drowned_columns():
     """Return columns that lie in a small part of their range, and two that do not."""
-    rng = np.random.default_rng(7)
-    n = 3000
+    rng, n = np.random.default_rng(7), 3000
     columns = {
         "pareto": (np.minimum(rng.pareto(1.2, n), 1000.0), (0.0, 1000.0)),
         "gamma": (np.minimum(rng.gamma(0.5, 1.0, n), 50.0), (0.0, 50.0)),

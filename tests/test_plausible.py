@@ -133,8 +133,7 @@ def test_a_difference_of_means_has_the_covariance_of_the_counts():
     difference = few - more
     assert float(difference.std_error) == pytest.approx(expected, rel=0.2)
     assert np.ptp(difference.interval()) == pytest.approx(3.92 * expected, rel=0.2)
-    share = m2m.count(low_b(10)) / m2m.count(low_b(12))
-    whole = counts[:, :12].sum()
+    share, whole = m2m.count(low_b(10)) / m2m.count(low_b(12)), counts[:, :12].sum()
     p = counts[:, :10].sum() / whole
     n_cells = 20 * (10 * (1 - p) ** 2 + 2 * p**2)
     expected = cell_std(sketch) * np.sqrt(n_cells) / whole
@@ -230,8 +229,7 @@ def test_more_is_covered_by_wider_intervals(make, name):
 @pytest.mark.parametrize("k", [1, 5])
 def test_a_population_adds_the_sampling_error_of_its_units(k):
     """Groups of k rows that are alike: k times the variance, whatever the pool of rows."""
-    rows = people(N // k)
-    whose = np.repeat(np.arange(N // k), k)
+    rows, whose = people(N // k), np.repeat(np.arange(N // k), k)
     sketcher = HistogramSketcher(schema=SCHEMA, n_bins=20, marginals=GROUPS, max_rows_per_group=k)
     repeated = rows.loc[whose].reset_index(drop=True)
     sketcher.fit(repeated, groups=whose)

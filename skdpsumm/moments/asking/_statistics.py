@@ -631,8 +631,7 @@ class StatisticsMixin:
         low, high = (-np.inf, np.inf) if numbers else self._bound(j)
         dates = self._dates([j])
         asked = thresholds if dates is None else dates.asked(thresholds)
-        cuts = _numbers(asked, "thresholds")
-        label = getattr(self._asked.columns[j], "label", str)
+        cuts, label = _numbers(asked, "thresholds"), getattr(self._asked.columns[j], "label", str)
         outside = np.flatnonzero((cuts < low) | (cuts > high))
         if len(outside):
             message = (

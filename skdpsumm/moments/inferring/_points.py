@@ -142,8 +142,7 @@ class Shift(NamedTuple):
         penalised = np.sqrt(model.penalty)[:, None] * rng.standard_normal(noise.shape)
         found = model.squares((model.sketch.mean - model.offset)[:, None])[0]
         of_noise, shrunk = model.squares(noise), model.squares(penalised).mean()
-        told = max(n_features - shrunk, 1.0)
-        excess = max(found - of_noise.mean(), 0.0)
+        told, excess = max(n_features - shrunk, 1.0), max(found - of_noise.mean(), 0.0)
         return cls(excess / told, np.std(of_noise) / told, told / n_features)
 
     @property
@@ -607,8 +606,7 @@ def _spread(
     The width of the normal kernel is in units of the columns' standard deviations; None is half of
     Scott's, for the effective sample size.
     """
-    chosen = rng.permutation(systematic(weights, size, rng))
-    numeric = columns.numeric
+    chosen, numeric = rng.permutation(systematic(weights, size, rng)), columns.numeric
     moved = points[chosen]
     if numeric:
         moved[:, numeric] = _jitter(points, weights, chosen, numeric, columns, rng, width)

@@ -749,8 +749,7 @@ def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:
                 return None
             coarse[j] = _image(into, division, column.n_cells)
             into = division
-        cell = _image(division, into, counts.shape[axis])
-        size = int(into.max()) + 1
+        cell, size = _image(division, into, counts.shape[axis]), int(into.max()) + 1
         n_summed = np.multiply.outer(n_summed, np.bincount(cell, minlength=size))
         moved = np.moveaxis(counts, axis, 0)
         summed = np.zeros((size, *moved.shape[1:]))

@@ -301,8 +301,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         of the influence over the rows is added, which is the sandwich estimator.
 
         Of four columns and more this is asked of 16,384 points. The pairs of a dozen numbers have
-        more cells, so that points cannot follow all of their counts. With 300,000 rows and more
-        this is a larger error than noise, and intervals are too narrow: ask for fewer `columns`.
+        more cells, so that points follow products of numbers, and not all counts. With a million
+        rows places inside cells then matter more than noise, and intervals are too narrow: ask for
+        fewer `columns`.
 
         Examples
         --------

@@ -195,8 +195,7 @@ class Places:
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
         jumped, is_between = by_a_jump(edges, self.cell[:n], rows)
-        own = self.weights[1:, :n]
-        whole = np.add.reduceat(jumped, firsts, axis=1)
+        own, whole = self.weights[1:, :n], np.add.reduceat(jumped, firsts, axis=1)
         jumped *= (np.add.reduceat(own, firsts, axis=1) / np.maximum(whole, TINY))[:, rank]
         # A piece in which a jump leaves nobody keeps its rows where they are.
         np.copyto(own, jumped, where=is_between & coin[:, self.cell[:n]] & (whole > TINY)[:, rank])
@@ -248,8 +247,7 @@ class Places:
             self.cuts = edges[known[starts]]
         at = np.flatnonzero((part > 0) | (several & self._is_cut))
         # Both ends of a piece are places, too.
-        ends = np.concatenate([stops[at], starts[at]])
-        inside = np.repeat([1 - 1e-12, 0.0], len(at))
+        ends, inside = np.concatenate([stops[at], starts[at]]), np.repeat([1 - 1e-12, 0.0], len(at))
         self.inside = np.insert(self.inside, ends, inside)
         self.atom = np.insert(self.atom, ends, self.atom[ends - (inside > 0)])
         self.weights = np.insert(self.weights, ends, 0.0, axis=1)

@@ -614,7 +614,6 @@ class DrawnTables:
         for own in weights[1:]:
             there, n = np.maximum(own, 0.0), len(own)
             white = sum(spread * rng.standard_normal(n, np.float32) for spread, rng in falls)
-            off = np.sqrt(there) * white
-            whole = np.maximum(np.bincount(cell, there), TINY)
+            off, whole = np.sqrt(there) * white, np.maximum(np.bincount(cell, there), TINY)
             own += off - there * (np.bincount(cell, off) / whole)[cell]
         return weights

@@ -502,8 +502,7 @@ class Axis:
 
 def binned_axis(schema: TableSchema, j: int, edges: Floats) -> Axis:
     """Return an axis of bins; edges are values, each the first of its bin but the last."""
-    ends = ")" * (len(edges) - 2) + "]"
-    told = list(map(schema.columns[j].label, edges))
+    ends, told = ")" * (len(edges) - 2) + "]", list(map(schema.columns[j].label, edges))
     labels = [f"[{a}, {b}{end}" for a, b, end in zip(told[:-1], told[1:], ends, strict=True)]
     return Axis(schema, j, tuple(labels), np.asarray(edges, dtype=np.float64))
 
@@ -518,8 +517,7 @@ def model_axis(model: TableModel, j: int) -> Axis:
     step = schema.step(j)
     if step is None:
         return binned_axis(schema, j, edges)
-    low = schema.on_grid(edges[:-1] + step / 2, j)
-    high = schema.on_grid(edges[1:] - step / 2, j)
+    low, high = schema.on_grid(edges[:-1] + step / 2, j), schema.on_grid(edges[1:] - step / 2, j)
     bins = binned_axis(schema, j, np.append(low, high[-1])).labels
     told = map(schema.columns[j].label, low)
     labels = [t if a == b else bin for t, a, b, bin in zip(told, low, high, bins, strict=True)]

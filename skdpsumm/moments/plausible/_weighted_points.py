@@ -188,8 +188,7 @@ class PlausiblePoints:
         columns = sorted(histogram_columns(self.sketch.feature_map))
         for j in columns:
             codes[:, j] = model.cells[j].cell_of_atom[model.cells[j].find(self._column(j))]
-        groups = model.counted_together(tuple(columns))
-        tables = counted.tables_of(NOISE)
+        groups, tables = model.counted_together(tuple(columns)), counted.tables_of(NOISE)
         cells = tables.cells_of_points(codes, groups)
         found = tables.followed(weights, np.ones(len(codes)), cells)
         if not self._regression.center:  # then these are shares, too
