@@ -1069,7 +1069,7 @@ class StatisticsMixin:
     def _bound(self, j: int) -> tuple[float, float]:
         bound = self._asked.bound(j)
         if bound is None:
-            raise ValueError(f"{self._asked.name(j)!r} has no numbers: ask for its `histogram`.")
+            raise ValueError(f"{self._asked.name(j)!r} is not numeric; ask `histogram`.")
         return bound
 
 
