@@ -547,9 +547,10 @@ class DrawnTables:
         """Return what weights of points lack of products of numbers, by regression [1]_.
 
         Points can follow no more counts than there are points, and the model may have many pairs
-        wrong. So products of two columns' cell means are set right: their sums are those of the
-        counts. Noise makes a part of what points miss on average, and that part is left, as James
-        and Stein do. For each product there are to be enough points to tell it.
+        wrong. So products of two columns' cell means are set right, for all tables alike: their
+        sums are on average those of the counts. Noise makes a part of what is missed, and that part
+        is left, as James and Stein do, with each product in units of its noise. For each product
+        there are to be enough points to tell it. Counts of single cells then differ by a few rows.
 
         References
         ----------
@@ -565,15 +566,17 @@ class DrawnTables:
         for a, b in combinations(scores, 2):
             found.append(scores[a][codes[:, a]] * scores[b][codes[:, b]])
             goals.append(scores[a] @ self.counts((a, b))[1:] @ scores[b])
-        products, noise = np.array(found), np.var(goals, axis=1).sum()
-        off = np.array(goals) - products @ weights.T
-        told = max(1 - noise / max(np.sum(off.mean(axis=1) ** 2), TINY), 0.0)
-        shared = products * base
-        return told * (np.linalg.pinv(shared @ products.T, hermitian=True) @ off).T @ shared
+        products, noise = np.array(found), np.var(goals, axis=1)
+        miss, shared = np.mean(goals, axis=1) - products @ weights.mean(axis=0), products * base
+        noisy = noise > ROUNDING * noise.max()
+        surprise = np.sum(miss[noisy] ** 2 / noise[noisy])
+        told = max(1 - noisy.sum() / max(surprise, TINY), 0.0)
+        # The square of a column of two categories is that column once more.
+        return told * (np.linalg.pinv(shared @ products.T, ROUNDING, True) @ miss) @ shared
 
     def _scores(self, columns: Group, base: Floats, codes: Codes) -> dict[int, Floats]:
         """Return the standardised means of cells, of numbers and of columns of two categories."""
-        found = {}
+        found = dict[int, Floats]()
         for j in columns:
             there, means = np.ones(2), np.arange(2.0)
             if self.model.cells[j].edges is not None:
@@ -581,7 +584,8 @@ class DrawnTables:
             if len(means) == self.model.sizes[j]:
                 rows = np.bincount(codes[:, j], base, len(means))
                 means = means - there * (rows @ means / max(rows @ there, TINY))
-                found[j] = means / max(math.sqrt(rows @ means**2 / rows.sum()), TINY)
+                spread = math.sqrt(rows @ means**2 / rows.sum())
+                found |= {j: means / spread} if spread > ROUNDING * np.abs(means).max() else {}
         return found
 
     def _raked(self, weights: Floats, base: Floats, cells: list[Cells], block: slice) -> Floats:
