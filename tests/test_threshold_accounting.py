@@ -110,5 +110,5 @@ def test_the_ends_of_the_ratio():
     assert threshold_ratio(math.inf, 1e-6, 1) == math.inf
     assert threshold_ratio(0.0, 1e-300, 10**9) < 1e-9
     assert threshold_epsilon(threshold_ratio(1e6, 1e-6, 1), 1, 1e-6) <= 1e6
-    assert [ThresholdDP(1.0, 1).delta(e) for e in (-1.0, math.inf)] == [1.0, 0.0]
+    assert [ThresholdDP(1e-2, 1).delta(e) for e in (-1.0, 1e3, math.inf)] == [1.0, 1e-300, 0.0]
     assert [ThresholdDP(r, 1).delta(0.0) for r in (0.0, 5.0)] == [0.0, 1.0]

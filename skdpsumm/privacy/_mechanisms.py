@@ -33,7 +33,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri
 
 from .._bounded import check_nested
-from .._computing import Floats
+from .._computing import TINY, Floats
 from .._html import some_of
 
 if TYPE_CHECKING:
@@ -753,7 +753,7 @@ def renyi_delta(
         return extra * gain - np.log1p(extra)
 
     best = float(np.min(log_deltas(_refined(log_deltas, extra))))
-    return math.exp(min(best, 0.0))
+    return max(math.exp(min(best, 0.0)), TINY)  # no order gives a delta of 0
 
 
 def _refined(values: Callable[[Floats], Floats], grid: Floats) -> Floats:
