@@ -8,9 +8,7 @@ import pytest
 import scripts
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Raise max_share_per_owner", "ignore:Ask more owners"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:Raise max_share_per_owner", "ignore:Ask more owner")
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")

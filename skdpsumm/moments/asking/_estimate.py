@@ -464,14 +464,9 @@ class Estimate(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> Estimate:
         key = self._places(key)
-        found = Estimate(
-            lambda covers: self._asked(covers)[:, *key],
-            value=self._value[key],
-            possible=(self._possible[0][key], self._possible[1][key]),
-            step=self.step,
-            refused=self._refused,
-            dates=self.dates,
-        )
+        how: Any = {"step": self.step, "refused": self._refused, "dates": self.dates}
+        how |= {"value": self._value[key], "possible": tuple(end[key] for end in self._possible)}
+        found = Estimate(lambda covers: self._asked(covers)[:, *key], **how)
         found._releases = self._releases
         return found
 

@@ -269,13 +269,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         inference, n_synthetic, random_state, verbose :
             As in the constructor.
         """
-        estimator = cls(
-            schema=schema,
-            inference=inference,
-            n_synthetic=n_synthetic,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        how = {"n_synthetic": n_synthetic, "random_state": random_state, "verbose": verbose}
+        estimator = cls(schema, inference=inference, **how)
         columns = estimator._described(sketch, schema)
         estimator._set_inputs(columns)
         return estimator._prepare(sketch, columns, check_random_state(random_state))

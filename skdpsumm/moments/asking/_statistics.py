@@ -189,15 +189,9 @@ class StatisticsMixin:
             found = np.stack([statistic(rows_of([j], covers), j) for j in which], axis=-1)
             return found.reshape(-1, *shape)
 
-        answer = self._answer(
-            ask,
-            survey_weight,
-            possible=possible,
-            labels=[*(axis.labels for axis in axes), names],
-            axes=[*(axis.name for axis in axes), last] if axes else (),
-            units=() if slope is None else units,
-            **how,
-        )
+        how |= {"possible": possible, "labels": [*(axis.labels for axis in axes), names]}
+        how["axes"] = [*(axis.name for axis in axes), last] if axes else ()
+        answer = self._answer(ask, survey_weight, units=() if slope is None else units, **how)
         if slope is not None:
             warn_of_the_clipped(self._plausible, answer, which, slope)
         if asked is None or np.ndim(asked):
@@ -502,13 +496,8 @@ class StatisticsMixin:
         value = of(nearest_possible(likely, high - low, noise))
         largest = of(np.outer(high - low, high - low) / 4)
         least = np.where(np.eye(d), of(np.zeros((d, d))), -largest)
-        return self._answer(
-            lambda covers: of(covariances(covers)),
-            value=value,
-            possible=(least, largest),
-            labels=[names, names],
-            judged=few,
-        )
+        how: Any = {"value": value, "possible": (least, largest), "labels": [names, names]}
+        return self._answer(lambda covers: of(covariances(covers)), judged=few, **how)
 
     def count(
         self,
@@ -585,14 +574,11 @@ class StatisticsMixin:
                 found[1:, :, unseen] = most * (np.arange(len(found) - 1)[:, None, None] % 2)
             return found.reshape(len(found), *(map(len, axes) if axes else asked.shape))
 
-        return self._answer(
-            ask,
-            possible=tuple(end.reshape(asked.shape) for end in possible),
-            labels=[axis.labels for axis in axes],
-            judged=not unseen.any(),  # of which another warning tells
-            step=self._step_of_counts(counts and asked.is_condition),
-            axes=[axis.name for axis in axes],
-        )
+        how: Any = {"labels": [one.labels for one in axes], "axes": [one.name for one in axes]}
+        how |= {"possible": tuple(end.reshape(asked.shape) for end in possible)}
+        how["step"] = self._step_of_counts(counts and asked.is_condition)
+        # Another warning tells of the unseen.
+        return self._answer(ask, judged=not unseen.any(), **how)
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return the share of values at or below each threshold, P(x_column <= t).
@@ -853,16 +839,10 @@ class StatisticsMixin:
             found = ratio(found, whole, 0.0, 1.0)
             return found if margins else found[:, *(slice(-1) for _ in every)]
 
-        labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
-        answer = self._answer(
-            ask,
-            survey_weight,
-            possible=(0.0, most if over is None else 1.0),
-            labels=labels,
-            axes=[axis.name for axis in axes],
-            step=self._step_of_counts(over is None and survey_weight is None),
-            **how,
-        )
+        how["labels"] = [(*axis.labels, *(["All"] * margins)) for axis in axes]
+        how["step"] = self._step_of_counts(over is None and survey_weight is None)
+        how |= {"possible": (0.0, most if over is None else 1.0), "axes": [a.name for a in axes]}
+        answer = self._answer(ask, survey_weight, **how)
         if over is not None and not margins:
             # Entries are moved to the middle of the tables one by one: their sum is the model's.
             own, shares, summed = ask("model")[0], np.asarray(answer), over or None

@@ -973,7 +973,7 @@ def correlation(model: TableModel, a: int, b: int) -> tuple[Floats, float]:
 
 
 def places_of_rows(
-    model: TableModel, codes: Codes, columns: Iterable[int], rng: Generator, steeper: float = 1.0
+    model: TableModel, codes: Codes, columns: Iterable[int], rng: Generator
 ) -> Codes:
     """Return the places of rows in their cells, of some numbers.
 
@@ -984,8 +984,6 @@ def places_of_rows(
         The cells of the rows.
     columns : iterable of int
     rng : Generator
-    steeper : float, default=1
-        Numbers go together inside cells so many times as steeply as neighbours tell.
 
     Returns
     -------
@@ -998,14 +996,33 @@ def places_of_rows(
     pairs = {pair for group in groups for pair in combinations(group, 2)}
     tables: dict[Group, Floats] = {}
     for a, b in sorted(pairs):
-        if n[a] > 1 and model.n_cells((a, b)) <= MOST_TABLE_CELLS:
-            table = _of_places(model, a, b, steeper) if n[b] > 1 else _of_cells(model, a, b)
+        if (table := table_of_places(model, a, b)) is not None:
             # When places of one are drawn, those of the other may not be known yet.
             tables |= {(a, d + a, b, d + b): table, (a, d + a, b): table.sum(axis=3)}
     rows = Rounding([*model.sizes, *n], len(codes), rng, tables, codes)
     for j in (j for j in columns if n[j] > 1):
         rows.draw(d + j, (j,), np.full((model.sizes[j], n[j]), 1 / n[j]))
     return rows.codes[:, d:]
+
+
+def table_of_places(model: TableModel, a: int, b: int) -> Floats | None:
+    """Return the shares of the places of a number, with those of another or the cells of a column.
+
+    Parameters
+    ----------
+    model : TableModel
+    a, b : int
+
+    Returns
+    -------
+    ndarray of shape (n_cells of a, n_places of a, n_cells of b, n_places of b), or None
+        None where `a` has no places, nobody counted the two together, or cells are too many.
+    """
+    n, m = model.cells[a].n_places, model.cells[b].n_places
+    told = n > 1 and model.counts_together((a, b))
+    if not told or model.n_cells((a, b)) > MOST_TABLE_CELLS:
+        return None
+    return _of_places(model, a, b) if m > 1 else _of_cells(model, a, b)
 
 
 def _of_cells(model: TableModel, j: int, k: int) -> Floats:
@@ -1025,7 +1042,7 @@ def _of_cells(model: TableModel, j: int, k: int) -> Floats:
     return raked_places(found[..., None], table)
 
 
-def _of_places(model: TableModel, a: int, b: int, steeper: float) -> Floats:
+def _of_places(model: TableModel, a: int, b: int) -> Floats:
     """Return the shares of the places of two numbers.
 
     Inside a common cell they go together as neighbours tell of the one of which they tell more.
@@ -1036,10 +1053,10 @@ def _of_places(model: TableModel, a: int, b: int, steeper: float) -> Floats:
     """
     (of_a, told_a), (of_b, told_b) = correlation(model, a, b), correlation(model, b, a)
     if told_a < told_b:
-        return np.transpose(_of_places(model, b, a, steeper), (2, 3, 0, 1))
+        return np.transpose(_of_places(model, b, a), (2, 3, 0, 1))
     table = np.maximum(model.table((a, b)), 0.0) + TINY
     # `drawn_odds` has the same for the model.
-    odds_a, odds_b = (np.exp(3 * steeper * np.arctanh(of).mean(axis=0)) for of in (of_a, of_b))
+    odds_a, odds_b = (np.exp(3 * np.arctanh(of).mean(axis=0)) for of in (of_a, of_b))
     n = [model.cells[j].n_places for j in (a, b)]
     other = coupled(table.T, odds_b, n[::-1]).sum(axis=3) / table.T[:, None]
     found = coupled(table, odds_a, n) * np.transpose(other, (2, 0, 1))[:, None]

@@ -203,13 +203,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         UserWarning
             If `effective_sample_size_` is small.
         """
-        model = cls(
-            estimator=estimator,
-            inference=inference,
-            n_synthetic=n_synthetic,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        how = {"n_synthetic": n_synthetic, "random_state": random_state, "verbose": verbose}
+        model = cls(estimator=estimator, inference=inference, **how)
         columns = model._described(sketch, schema)
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
         model._set_inputs(_all_but(columns, which))
@@ -301,9 +296,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         of the influence over the rows is added, which is the sandwich estimator.
 
         Of four columns and more this is asked of 16,384 points. The pairs of a dozen numbers have
-        more cells, so that points follow products of numbers, and not all counts. With a million
-        rows places inside cells then matter more than noise, and intervals are too narrow: ask for
-        fewer `columns`.
+        more cells, so that points follow products of numbers, and not all counts. Where inputs
+        nearly determine each other, noise may be larger than what is left of one beside the others.
+        Then intervals may be too narrow: ask for fewer `columns`.
 
         Examples
         --------

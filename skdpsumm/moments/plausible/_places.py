@@ -114,11 +114,15 @@ class Places:
         """Return the value at each place."""
         return self.column.values(self.atom, self.inside)
 
-    def cell_means(self) -> Floats:
-        """Return which cells have numbers, and the mean of each by the model, (2, n_cells)."""
-        share = np.where(np.isnan(values := self.values()), 0.0, self.weights[0])
-        first = np.bincount(self.cell, share, self.column.n_cells)
-        return np.stack([first, np.bincount(self.cell, share * np.nan_to_num(values), len(first))])
+    def means(self) -> tuple[Floats, Floats]:
+        """Return which part of each cell has numbers, and the mean of each place by the model.
+
+        The second has shape (n_cells, n_places), and is 0 where there are none.
+        """
+        values = self.quantiles[0]
+        parts = np.array_split(np.nan_to_num(values), self.column.n_places, axis=1)
+        means = [part.mean(axis=1) for part in parts]
+        return np.mean(~np.isnan(values), axis=1, dtype=np.float64), np.stack(means, axis=1)
 
     @cached_property
     def quantiles(self) -> NDArray:

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..._computing import TINY, Codes, Floats, Kept
+from ..._linear_systems import Design
 from ...sketches._graphical import subsets
 from ...sketches._private_sketch import most_rows_of_a_unit
-from ...sketches._rounding import RAKING_SWEEPS, projected, raked
+from ...sketches._rounding import RAKING_SWEEPS, calibrated, projected, raked
 from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,
@@ -35,12 +36,11 @@ from .._numbers import (
     ROUNDING,
     ROWS_OF_MODEL,
     ROWS_OF_TABLE,
-    STEEPER_THAN_NEIGHBOURS,
     Group,
 )
-from ..inferring._table_model import TableModel, places_of_rows
+from ..inferring._table_model import TableModel, places_of_rows, table_of_places
 from ._interactions import Interactions
-from ._noise import RedrawnCounts, coins, generator, other_people
+from ._noise import RedrawnCounts, generator, other_people
 from ._places import InsideCells, Places, at_quantiles
 from ._rows import NamedRows, Rows
 
@@ -102,11 +102,19 @@ class PlausibleTables:
         rng = generator(self.draws, "more codes")
         return self.model.model.rounded(ROWS_OF_MODEL - N_POINTS, rng)
 
-    def inside(self, columns: Group, codes: Codes, steeper: float) -> Codes:
-        """Return at which places of their cells points lie (`places_of_rows`), for all tables."""
-        key, rng = (columns, hash(codes.tobytes()), steeper), generator(self.draws, "in", columns)
-        how = self.model, codes, columns, rng, steeper
-        return self._anywhere.get(key, lambda: places_of_rows(*how))
+    def inside(self, columns: Group, codes: Codes) -> Codes:
+        """Return at which places of their cells points lie (`places_of_rows`), in all tables."""
+        key, rng = (columns, hash(codes.tobytes())), generator(self.draws, "in", columns)
+        return self._anywhere.get(key, lambda: places_of_rows(self.model, codes, columns, rng))
+
+    def products(self, a: int, b: int, of_a: Floats, of_b: Floats) -> Floats:
+        """Return mean products of two columns in their cells, from the values of their places."""
+        find = partial(table_of_places, self.model, a, b)
+        table = self._anywhere.get(("places", a, b), find)
+        if table is None:  # inside their cells the two are independent
+            return np.outer(of_a.mean(axis=1), of_b.mean(axis=1))
+        found = np.einsum("ipjq,ip,jq->ij", table, of_a, of_b, optimize=True)
+        return found / table.sum(axis=(1, 3))
 
     def rows(
         self,
@@ -156,7 +164,8 @@ class PlausibleTables:
         together += [tuple(j for j, _ in ruled) for ruled in self.schema.impossible]
         known = {pair for group in together for pair in combinations(sorted(group), 2)}
         pairs = [pair for pair in combinations(columns, 2) if pair not in known]
-        means = {j: self.tables_of("model").places(j).cell_means() for j in columns}
+        each = {j: self.tables_of("model").places(j).means() for j in columns}
+        means = {j: np.stack([there, own.mean(axis=1)]) for j, (there, own) in each.items()}
         found = {}
         for k, (a, b) in enumerate(pairs):
             self.model.model.ahead(islice(pairs, k, None))
@@ -454,9 +463,10 @@ class DrawnTables:
         codes, base = np.concatenate([codes, more]), np.append(base, np.full(len(more), ROUNDING))
         weights = np.concatenate([weights, np.zeros((len(weights), len(more)))], axis=1)
         rng, values, words, n = self._stream("points", columns), {}, dict[int, Codes](), len(base)
-        inside = self._inside(columns, codes, rng)
+        inside = self._engine.inside(columns, codes)
         for j in columns:
             places, column, cell = self.places(j), self.model.cells[j], codes[:, j]
+            n_places = column.n_places
             if column.is_exact:
                 atom, where = column.at(cell, rng.random(n))
                 values[j] = column.values(atom, where)
@@ -467,8 +477,8 @@ class DrawnTables:
             else:
                 # One table after the other, so that all stays in the processor's cache.
                 found = [
-                    at_quantiles(q[None], cell, (at[None, :, j] + rng.random(n)) / column.n_places)
-                    for q, at in zip(places.quantiles, inside, strict=False)
+                    at_quantiles(q[None], cell, (inside[None, :, j] + rng.random(n)) / n_places)
+                    for q in places.quantiles
                 ]
                 values[j] = np.concatenate(found)
         possible = self.model.schema.allows(values)
@@ -477,18 +487,9 @@ class DrawnTables:
         cells = self.cells_of_points(codes, groups)
         margins = self.cells_of_points(codes, [(j,) for j in columns])
         signed = np.concatenate([weights[:1], self.followed(weights[1:], base, [*cells, *margins])])
-        signed[1:] += self._missed(signed[1:], base, columns, codes)
+        signed = self._with_products(signed, base, columns, codes, inside)
         follow = self._following(weights, base, margins, cells)
         return self._made(values, signed, atoms=words, **follow).where(possible, len(margins))
-
-    def _inside(self, columns: Group, codes: Codes, rng: np.random.Generator) -> list[Codes]:
-        """Return at which places of their cells points lie, in the model and in each table.
-
-        They go together as neighbours tell, or more steeply in half of the tables, as rows of two
-        columns do (`drawn_odds`).
-        """
-        found = [self._engine.inside(columns, codes, s) for s in (1.0, STEEPER_THAN_NEIGHBOURS)]
-        return [found[0], *(found[k] for k in coins(rng, self._n_moved).astype(int))]
 
     def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
         """Return the cells of points, one in each cell of some groups in which none of these is.
@@ -543,49 +544,67 @@ class DrawnTables:
             found[some] = moved.T
         return found
 
-    def _missed(self, weights: Floats, base: Floats, columns: Group, codes: Codes) -> Floats:
-        """Return what weights of points lack of products of numbers, by regression [1]_.
+    def _with_products(
+        self, weights: Floats, base: Floats, columns: Group, codes: Codes, inside: Codes
+    ) -> Floats:
+        """Return weights of points, moved until products of columns are right, by regression [1]_.
 
         Points can follow no more counts than there are points, and the model may have many pairs
-        wrong. So products of two columns' cell means are set right, for all tables alike: their
-        sums are on average those of the counts. Noise makes a part of what is missed, and that part
-        is left, as James and Stein do, with each product in units of its noise. For each product
-        there are to be enough points to tell it. Counts of single cells then differ by a few rows.
+        wrong. So products are set right: their sums are what counts of cells say, and neighbours of
+        the places inside these. The model's weights are tilted to its own sums, if some weights
+        have these. Those of the tables are moved alike, until they are right on average. Noise
+        makes a part of what these miss, and that part is left, as James and Stein do, with each
+        product in units of its noise. For each product there are to be enough points to tell it.
+        Counts of single cells then differ by a few rows.
 
         References
         ----------
         .. [1] Särndal, Swensson and Wretman (1992), "Model assisted survey sampling", section 6.4.
         """
         scores = self._scores(columns, base, codes)
-        if not self.n_tables or FEWEST_POINTS * (len(scores) + 1) ** 2 > 2 * len(base):
-            return np.zeros(1)
-        found, goals = [np.ones(len(base))], [self.counts(columns[:1])[1:].sum(axis=1)]
-        for j, own in scores.items():
-            found += [own[codes[:, j]], own[codes[:, j]] ** 2]
-            goals += [self.counts((j,))[1:] @ own, self.counts((j,))[1:] @ own**2]
+        if FEWEST_POINTS * (len(scores) + 1) ** 2 > 2 * len(base):
+            return weights
+        own = {j: score[codes[:, j], inside[:, j]] for j, score in scores.items()}
+        found, goals = [np.ones(len(base))], [self.counts(columns[:1]).sum(axis=1)]
+        for j, score in scores.items():
+            found += [own[j], own[j] ** 2]
+            goals += [self.counts((j,)) @ (score**k).mean(axis=1) for k in (1, 2)]
         for a, b in combinations(scores, 2):
-            found.append(scores[a][codes[:, a]] * scores[b][codes[:, b]])
-            goals.append(scores[a] @ self.counts((a, b))[1:] @ scores[b])
-        products, noise = np.array(found), np.var(goals, axis=1)
-        miss, shared = np.mean(goals, axis=1) - products @ weights.mean(axis=0), products * base
+            found.append(own[a] * own[b])
+            of_cells = self._engine.products(a, b, scores[a], scores[b])
+            goals.append(np.tensordot(self.counts((a, b)), of_cells))
+        products, sums = np.array(found), np.array(goals)
+        every = Design(np.empty((0, len(base)), int), range(len(sums)), len(sums))
+        every = every.with_numbers([*products[:, None]])
+        tilted = calibrated(weights[:1], sums.T[:1], every, np.zeros(len(sums)))
+        if np.abs(products @ tilted[0] - sums[:, 0]).max() > ROUNDING * sums[0, 0]:
+            tilted = weights[:1]  # no weights have these sums
+        if not self.n_tables:
+            return tilted
+        noise, shared = np.var(sums[:, 1:], axis=1), products * base
+        miss = np.mean(sums[:, 1:], axis=1) - products @ weights[1:].mean(axis=0)
         noisy = noise > ROUNDING * noise.max()
         surprise = np.sum(miss[noisy] ** 2 / noise[noisy])
         told = max(1 - noisy.sum() / max(surprise, TINY), 0.0)
         # The square of a column of two categories is that column once more.
-        return told * (np.linalg.pinv(shared @ products.T, ROUNDING, True) @ miss) @ shared
+        move = told * (np.linalg.pinv(shared @ products.T, ROUNDING, True) @ miss) @ shared
+        return np.concatenate([tilted, weights[1:] + move])
 
     def _scores(self, columns: Group, base: Floats, codes: Codes) -> dict[int, Floats]:
-        """Return the standardised means of cells, of numbers and of columns of two categories."""
-        found = dict[int, Floats]()
-        for j in columns:
-            there, means = np.ones(2), np.arange(2.0)
-            if self.model.cells[j].edges is not None:
-                there, means = self._engine.tables_of("model").places(j).cell_means()
-            if len(means) == self.model.sizes[j]:
-                rows = np.bincount(codes[:, j], base, len(means))
-                means = means - there * (rows @ means / max(rows @ there, TINY))
-                spread = math.sqrt(rows @ means**2 / rows.sum())
-                found |= {j: means / spread} if spread > ROUNDING * np.abs(means).max() else {}
+        """Return the standardised values of places, (n_cells, n_places), of some columns.
+
+        They are those of numbers, and of columns of two categories after these.
+        """
+        found, cells = dict[int, Floats](), self.model.cells
+        for j in sorted(columns, key=lambda j: cells[j].n_places == 1):
+            there, values = np.ones(2), np.arange(2.0)[:, None]
+            if cells[j].edges is not None:
+                there, values = self._engine.tables_of("model").places(j).means()
+            if len(values) == self.model.sizes[j]:
+                rows, means = np.bincount(codes[:, j], base, len(values)), values.mean(axis=1)
+                values = values - (there * (rows @ means / max(rows @ there, TINY)))[:, None]
+                spread = math.sqrt(rows @ (values**2).mean(axis=1) / rows.sum())
+                found |= {j: values / spread} if spread > ROUNDING * np.abs(means).max() else {}
         return found
 
     def _raked(self, weights: Floats, base: Floats, cells: list[Cells], block: slice) -> Floats:
