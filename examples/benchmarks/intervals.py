@@ -756,7 +756,7 @@ def store(path, rows):
             if unseen
             else "Four synthetic tables of 10,000 rows, and Adult (39,073 rows, 14 columns). "
         )
-        + "Means over tables and epsilons, the lowest of them, and which table that is. Widths, "
+        + "Means over tables and epsilons; the lowest and its table. Widths, "
         "medians, over those of an "
         "oracle who sees the errors of all releases: of questions whose columns one counted group "
         f"has (inside), and of others (outside). {cells['warned'].mean():.1%} of the answers "

@@ -237,9 +237,8 @@ ABOUT = {
     'removed; a column "Fourier" is that on 500 random features. diffprivlib protects a row that '
     'is replaced, which ours does at twice epsilon: "x 2" is diffprivlib at twice epsilon, so '
     "that both promise the same.",
-    False: "Ours is `TDILClassifier(schema=...)`, delta = 1e-6. DP-SGD was tuned on synthetic "
-    "tables: as it is, on 500 random features (Fourier), on those of our default. DP-EBM is tuned "
-    "where it says so.",
+    False: "Ours is `TDILClassifier(schema=...)`, delta = 1e-6. DP-SGD, tuned on synthetic "
+    "tables: as it is, on 500 Fourier features, on ours. DP-EBM is tuned where it says so.",
 }
 
 

@@ -156,8 +156,10 @@ def show(runs, rivals, path):
                 fewer = sorted(names)
             for score, words in WORDS.items():
                 values = [mean_of(some, score) for some in each]
-                # AIM's runs are of two machines, so that its mean of CPU seconds says little.
-                if len(names) < n_tables and (values[1] is None or score == "fit_s"):
+                # Runs are of two machines, and share them with others but at epsilon 1.
+                if score == "fit_s" and (epsilon != 1 or len(names) < n_tables):
+                    continue
+                if len(names) < n_tables and values[1] is None:
                     continue
                 written = ["-" if value is None else f"{value:.4f}" for value in values]
                 goal = GOALS[score][no_step] if score in GOALS else "-"
