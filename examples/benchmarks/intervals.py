@@ -751,11 +751,8 @@ def store(path, rows):
         about="Share of the 95 % intervals that hold the value of the table; 20 fixed questions a "
         f"kind, {few if few == many else f'{few} to {many}'} releases of each table at epsilon = "
         f"{', '.join(epsilons)}, delta = 1e-6. "
-        + (
-            "Six real tables and four made ones. "
-            if unseen
-            else "Four synthetic tables of 10,000 rows, and Adult (39,073 rows, 14 columns). "
-        )
+        + "Four synthetic tables of 10,000 rows, and Adult (39,073 rows, 14 columns). "
+        * (not unseen)
         + "Means over tables and epsilons; the lowest and its table. Widths, "
         "medians, over those of an "
         "oracle who sees the errors of all releases: of questions whose columns one counted group "

@@ -1016,11 +1016,10 @@ def table_of_places(model: TableModel, a: int, b: int) -> Floats | None:
     Returns
     -------
     ndarray of shape (n_cells of a, n_places of a, n_cells of b, n_places of b), or None
-        None where `a` has no places, nobody counted the two together, or cells are too many.
+        None where `a` has no places, or the table too many cells.
     """
     n, m = model.cells[a].n_places, model.cells[b].n_places
-    told = n > 1 and model.counts_together((a, b))
-    if not told or model.n_cells((a, b)) > MOST_TABLE_CELLS:
+    if n == 1 or model.n_cells((a, b)) > MOST_TABLE_CELLS:
         return None
     return _of_places(model, a, b) if m > 1 else _of_cells(model, a, b)
 

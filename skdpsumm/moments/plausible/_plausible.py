@@ -109,8 +109,9 @@ class PlausibleTables:
 
     def products(self, a: int, b: int, of_a: Floats, of_b: Floats) -> Floats:
         """Return mean products of two columns in their cells, from the values of their places."""
-        find = partial(table_of_places, self.model, a, b)
-        table = self._anywhere.get(("places", a, b), find)
+        find, table = partial(table_of_places, self.model, a, b), None
+        if self.model.counts_together((a, b)):
+            table = self._anywhere.get(("places", a, b), find)
         if table is None:  # inside their cells the two are independent
             return np.outer(of_a.mean(axis=1), of_b.mean(axis=1))
         found = np.einsum("ipjq,ip,jq->ij", table, of_a, of_b, optimize=True)
