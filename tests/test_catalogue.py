@@ -18,8 +18,7 @@ from skdpsumm.schema._columns import Column
 from skdpsumm.schema._schema import as_schema
 from skdpsumm.summaries._protocol import Protocol
 
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-1, 1, (60, 2))
+X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
 LABELS, NUMBERS = (X[:, 0] > 0).astype(int), X[:, 1]
 PUBLIC = {
     one

@@ -26,8 +26,7 @@ from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.sketches import HistogramSketcher, RFFSketcher, SketchUnion
 from skdpsumm.summaries import PrivateMMDSummarizer, SummarizedEstimator
 
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-1, 1, (120, 2))
+X = np.random.default_rng(0).uniform(-1, 1, (120, 2))
 Y = (X[:, 0] > 0).astype(int)
 
 

@@ -21,8 +21,7 @@ pa = pytest.importorskip("pyarrow")
 # Noise has a seed here, and tables are small.
 pytestmark = [pytest.mark.simulated(0), pytest.mark.filterwarnings("ignore::UserWarning")]
 
-RNG = np.random.default_rng(0)
-CELLS = RNG.uniform(-1, 1, (40, 2))
+CELLS = np.random.default_rng(0).uniform(-1, 1, (40, 2))
 LABELS, NUMBERS = (CELLS[:, 0] > 0).astype(int), CELLS[:, 1]
 FRAME = pd.DataFrame(CELLS, columns=["a", "b"])
 SWAPPED = FRAME[["b", "a"]]

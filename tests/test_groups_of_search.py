@@ -17,7 +17,6 @@ from skdpsumm.model_selection._candidate import Table, groups_held_out
 from skdpsumm.schema._groups import Groups
 
 pytestmark = pytest.mark.simulated(0)
-KEY = bytes(range(32))
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 100, 600)
 X = np.column_stack([RNG.uniform(-1, 1, 600), np.arange(600) / 600])  # the second names the row
@@ -83,7 +82,7 @@ def tables(monkeypatch):
 def test_coins_fall_by_chance(chance):
     """Within five standard deviations of a binomial count."""
     groups = Groups.read(np.arange(20_000))
-    count = groups_held_out(groups, chance, KEY).sum()
+    count = groups_held_out(groups, chance, bytes(range(32))).sum()
     assert abs(count - 20_000 * chance) <= 5 * math.sqrt(20_000 * chance * (1 - chance)) + 1
 
 

@@ -38,8 +38,6 @@ FLOORS = [
 ]
 # What installs a module whose name is not that of its distribution.
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
-# Used where it is installed, and never needed.
-OPTIONAL = {"polars"}
 
 # What is told from a page's text, its code left out.
 SLIPS = {
@@ -172,7 +170,8 @@ def test_what_is_imported_is_declared():
         extra = "fast" if module.endswith("_engine_numba") else needed.get(room(module))
         for one, at_once in found:
             name = one.partition(".")[0]
-            if name in sys.stdlib_module_names or name == "skdpsumm" or name in OPTIONAL:
+            # Polars is used where it is installed, and never needed.
+            if name in sys.stdlib_module_names or name in ("skdpsumm", "polars"):
                 continue
             allowed = core | extras.get(extra, set())
             if not at_once:  # in a function, or tried

@@ -31,8 +31,7 @@ from skdpsumm.summaries import DataOwner, PrivateMMDSummarizer
 pytestmark = [pytest.mark.simulated(1), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 N = 40
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-1, 1, (N, 2))
+X = np.random.default_rng(0).uniform(-1, 1, (N, 2))
 LABELS = np.arange(N) % 2
 WORDS = np.where(LABELS, "yes", "no")
 ONES = [1.0, True, np.True_, np.int8(1), np.uint64(1), np.float16(1), np.float32(1)]

@@ -23,7 +23,6 @@ from skdpsumm.learners._space import _gamma
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 SAME, USUAL, APART = 0.005, 0.01, 0.005
-Y_BOUNDS = (20, 350)
 
 
 def cancer():
@@ -77,7 +76,7 @@ def references(learner, gamma):
 )
 def test_without_noise_defaults_are_as_good_as_scikit_learn(table, learner):
     X, y, schema = table()
-    more = {"y_bounds": Y_BOUNDS} if table is diabetes else {}
+    more = {"y_bounds": (20, 350)} if table is diabetes else {}
     found = []
     # Small tables differ from split to split, and linear models of numbers take no time.
     for seed in range(12 if learner is TDILRegressor else 4 if table is diabetes else 2):

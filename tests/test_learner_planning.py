@@ -22,8 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWar
 
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
 WEIGHTS = {"mechanism": "functional"}
-rng = np.random.default_rng(0)
-X = rng.uniform(-1, 1, (40, 2))
+X = np.random.default_rng(0).uniform(-1, 1, (40, 2))
 LABELS, NUMBERS = (X[:, 0] > 0).astype(int), X[:, 0]
 LEARNERS = of("learner")
 

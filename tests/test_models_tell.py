@@ -28,11 +28,10 @@ X = people()
 Y = np.where((X["job"] == "baker") | (X["age"] > 50), "yes", "no")
 AGE = Numeric(20, 60, step=1)
 NAMED = {"age": AGE, "job": JOBS, "height": (1.5, 2)}
-NUMBERED = [AGE, JOBS, (1.5, 2)]
 EXACT = RFFSketcher(n_components=60, gamma=0.5, epsilon=np.inf, random_state=0)
 QUICK = {"n_synthetic": 2000, "random_state": 0}
 
-TABLES = {"pandas": (X, NAMED), "array": (X.to_numpy(dtype=object), NUMBERED)}
+TABLES = {"pandas": (X, NAMED), "array": (X.to_numpy(dtype=object), [AGE, JOBS, (1.5, 2)])}
 
 
 # ---------------------------------------------------------------------------- columns of names

@@ -11,7 +11,6 @@ from skdpsumm import AdaptiveSketcher, M2MEstimator, Numeric, TableSchema
 
 EPSILONS = [0.01, 0.1, 1.0, 10.0, 100.0, 1e6, np.inf]
 N_ROWS, N_SEEDS = 1500, 20
-GRADES = Numeric(0, 19, step=1)
 
 
 def exclusive(rng):
@@ -58,7 +57,7 @@ TABLES = [(exclusive, "y"), (answers, None), (twins, None), (chain, None), (trad
 
 
 def schema_of(X):
-    kinds = {c: GRADES if X[c].dtype.kind == "i" else sorted(set(X[c])) for c in X}
+    kinds = {c: Numeric(0, 19, step=1) if X[c].dtype.kind == "i" else sorted(set(X[c])) for c in X}
     return TableSchema(kinds)
 
 

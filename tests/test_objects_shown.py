@@ -36,8 +36,7 @@ from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
 from skdpsumm.summaries import DataOwner, SummarizedEstimator
 from skdpsumm.summaries._protocol import Bid
 
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-1, 1, (120, 2))
+X = np.random.default_rng(0).uniform(-1, 1, (120, 2))
 # One row is a canary: its digits are in no text.
 X[41] = CANARY = 0.7316459201837465, -0.4182937465012938
 LABELS = (X[:, 0] > 0).astype(int)

@@ -18,8 +18,6 @@ from skdpsumm.privacy._threshold import ThresholdDP
 
 ALL = PINPClassifier, PINPRegressor, TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
 DELTA = 1e-6
-# A row that is replaced moves a score by 2 L R^2 / Lambda, and the solver adds a little.
-MOVED = 2 * (1 + 4e-3)
 
 
 @pytest.fixture
@@ -80,7 +78,8 @@ def test_the_threshold_test_has_the_printed_scale():
     assert updates == 44
     assert plan._scale * plan.grid == pytest.approx(inverse, rel=1e-9)
     assert plan.sigma == pytest.approx(4 * inverse * math.log(2 * 1000 / 0.05), rel=1e-9)
-    ratio = MOVED * 8 / 1000 / inverse
+    # A row that is replaced moves a score by 2 L R^2 / Lambda, and the solver adds a little.
+    ratio = 2 * (1 + 4e-3) * 8 / 1000 / inverse
     assert plan.mechanism.ratio == pytest.approx(ratio, rel=5e-3)
     stated = plan.mechanism.epsilon(DELTA)
     assert stated == pytest.approx(ThresholdDP(ratio, updates).epsilon(DELTA), rel=0.02)

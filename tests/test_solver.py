@@ -22,9 +22,8 @@ from skdpsumm.learners.erm._problem import clip_rows, equal_shares
 
 MARGIN_LOSSES = [Logistic(), _losses.SoftHinge(2.0), HuberizedHinge(0.5), Hinge()]
 TUBES = [_losses.EpsilonInsensitive(0.1, smoothing) for smoothing in (0.05, 1e-3)]
-RESIDUAL_LOSSES = [Huber(0.3), *TUBES]
 CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(_losses.Softmax(), 3)]
-CASES += [(loss, 1) for loss in RESIDUAL_LOSSES]
+CASES += [(loss, 1) for loss in (Huber(0.3), *TUBES)]
 CASE_NAMES = [f"{type(loss).__name__}-{q}" for loss, q in CASES]
 # What learners ask for, in units of L R / Lambda, and some digits more.
 LEARNERS, TIGHT = 1e-3, 1e-7

@@ -26,10 +26,9 @@ pytestmark = [
 quick = settings(deadline=None, database=None, derandomize=True, max_examples=40)
 
 AGE, GAIN = (17, 90), (0, 99_999)
-EDGES = [0, 1, 5000, 20_000, 99_999]
 RANGES = {"age": AGE, "gain": GAIN}
 WHOLE = {"age": Numeric(*AGE, step=1), "gain": Numeric(*GAIN, step=1)}
-GRIDDED = {**WHOLE, "gain": Numeric(*GAIN, step=1, edges=EDGES)}
+GRIDDED = {**WHOLE, "gain": Numeric(*GAIN, step=1, edges=[0, 1, 5000, 20_000, 99_999])}
 
 
 def people(n=3000, seed=0):

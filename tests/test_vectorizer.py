@@ -209,9 +209,6 @@ def test_no_row_is_heard_more_than_another_at_the_end_of_a_narrow_range(mechanis
 # ---- interactions
 
 
-NUMBERS_ALONE = [(0, 1)] * 3
-
-
 def waves(u, k):
     """Return the point of order k of a number of [-1, 1], as the documentation has it."""
     return np.array([np.cos(k * np.pi * u / 2), np.sin(k * np.pi * u / 2)])
@@ -219,7 +216,7 @@ def waves(u, k):
 
 def test_interactions_are_products_of_points_of_the_circle():
     X = np.random.default_rng(0).uniform(0, 1, (50, 3))
-    vectorizer = PublicVectorizer(NUMBERS_ALONE, interactions=True).fit(X)
+    vectorizer = PublicVectorizer([(0, 1)] * 3, interactions=True).fit(X)
     found = vectorizer.transform(X)
     u = 2 * X - 1
     wanted = [

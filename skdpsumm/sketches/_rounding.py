@@ -8,9 +8,9 @@ parents are nearly exact, and so are those given whatever the order has next.
 
 Counts of a column with others, of which each cell of `tables` says how many it wants, are sums over
 many stretches. They are followed as rows are drawn: half of the rows first, then half of the
-others, and so on. Each time the probabilities are raked to what the tables still want. What chance
-does to the first rows, the next set right, also in tables with columns that are no parents. The
-last few go one by one to the value that is wanted most.
+others, and so on. Each time the probabilities are raked to what the tables still want, from where
+the part before left off. What chance does to the first rows, the next set right, also in tables
+with columns that are no parents. The last few go one by one to the value that is wanted most.
 
 Weighted rows become whole ones in the same way (`whole_rows`); `calibrated`, `raked` and
 `projected` give them weights that are not negative.
@@ -91,12 +91,13 @@ class Rounding:
         order = np.roll(in_order(self._order, place), self._rng.integers(max(n_rows, 1)))
         probabilities, wanted = conditional.reshape(-1, self._sizes[a]), self._wanted(a)
         start, most = self._rng.random(), max(_PROBABILITIES_AT_ONCE // self._sizes[a], 1)
-        for part in _parts(order, most, halved=bool(wanted)):
+        for k, part in enumerate(_parts(order, most, halved=bool(wanted))):
             likely = np.take(probabilities, place[part], axis=0)
             for table in wanted:
                 table.look_at(part)
+                table.multiply(likely, table.factor)
             # What a large part misses, those after it set right.
-            n_sweeps = 1 if 2 * len(part) > most else RAKING_SWEEPS
+            n_sweeps = 1 if k and 2 * len(part) > most else RAKING_SWEEPS
             for table in wanted * n_sweeps:
                 table.rake(likely)
             at_end = wanted and len(part) <= 2 * _LAST_ROWS
@@ -140,6 +141,8 @@ class _Wanted:
     ----------
     counts : ndarray
         What is wanted of each cell.
+    factor : ndarray
+        By what all raking so far has multiplied probabilities.
     places : ndarray
         The places of the rows at hand (`look_at`).
     """
@@ -147,6 +150,7 @@ class _Wanted:
     def __init__(self, counts: Floats, place: Codes):
         self.counts, self._place = counts.copy(), place
         self._n_left = np.bincount(place, minlength=len(counts))
+        self.factor = np.ones_like(counts)
 
     def look_at(self, part: Codes) -> None:
         """Turn to some of the rows, which get their share of what is wanted."""
@@ -162,6 +166,13 @@ class _Wanted:
         self._of_places.data[:] = 1 / np.maximum(likely @ np.ones(likely.shape[1]), TINY)
         step = self._share / np.maximum(self._of_places @ likely, TINY)
         step = np.clip(step, 1 / _MOST_STEP, _MOST_STEP)
+        # Where no rows have all counts, factors would grow without end.
+        most = _MOST_STEP**RAKING_SWEEPS
+        self.factor = np.clip(self.factor * step, 1 / most, most)
+        self.multiply(likely, step)
+
+    def multiply(self, likely: Floats, step: Floats) -> None:
+        """Multiply the probabilities of the rows at hand."""
         likely *= np.take(step, self.places, axis=0)  # which is faster than brackets
 
     def take(self, values: Codes) -> None:
@@ -361,14 +372,15 @@ def _at(likely: Floats, quantiles: Floats) -> Codes:
     ends = np.cumsum(likely, axis=1)
     # A quantile that rounds to one would be past the last value that is possible.
     sought = np.minimum(quantiles * ends[:, -1], np.nextafter(ends[:, -1], 0.0))
-    found: Codes = (ends <= sought[:, None]).sum(axis=1)
+    found: Codes = (ends[:, :-1] <= sought[:, None]).sum(axis=1)
     return found
 
 
 def _most_wanted(likely: Floats, wanted: Sequence[_Wanted]) -> Codes:
     """Return the value of each row that its tables together want most, if it is likely enough."""
     found = np.empty(len(likely), np.int64)
-    left = np.concatenate([table.counts for table in wanted])
+    # Ties are ties on any machine, and not broken by errors of a fit.
+    left = np.concatenate([table.counts for table in wanted]).round(3)
     starts = np.cumsum([0, *(len(table.counts) for table in wanted[:-1])])
     places = np.stack([table.places for table in wanted], axis=1) + starts
     is_choice = likely >= _LEAST_LIKELY * likely.max(axis=1, keepdims=True)

@@ -57,6 +57,7 @@ from .._numbers import (
     N_POINTS,
     N_QUANTILES,
     PSEUDO_ROWS,
+    ROUNDING,
     SPIKE,
     TOLD_SHARE,
     UNTOLD_SHARE,
@@ -851,7 +852,7 @@ class TableModel:
             )
         if self._is_silent and self.model.residuals.covers(columns):
             # The counts themselves: the model is fitted to these as far as its tolerance.
-            counts = np.maximum(self.model.residuals.marginal(columns), 0.0)
+            counts = np.maximum(np.rint(self.model.residuals.marginal(columns)), 0.0)
             return counts / max(counts.sum(), TINY)
         return self.model.table(tuple(columns))
 
@@ -910,7 +911,7 @@ class TableModel:
 # ---- several columns, inside their common cells
 
 
-def _changes(model: TableModel, j: int, other: int) -> tuple[Floats, Floats, Floats, float]:
+def _changes(model: TableModel, j: int, other: int) -> tuple[Floats, Codes, Floats, Floats, float]:
     """Return how the shares of another column's cells change along the cells of a number.
 
     Of the changes, all squared together, noise makes a part. They are to be taken for as much
@@ -920,21 +921,24 @@ def _changes(model: TableModel, j: int, other: int) -> tuple[Floats, Floats, Flo
     -------
     table : ndarray of shape (n_present of j, n_cells of the other)
         Shares of all rows.
-    shares, step : ndarray of the same shape
-        In each cell of j, and by how much they grow across it.
+    some : ndarray of shape (n,)
+        The cells of j that are not next to empty: others tell rounding errors.
+    shares, step : ndarray of shape (n, n_cells of the other)
+        In each of these, and by how much they grow across it.
     told : float
         The part of the changes that is no noise.
     """
     n = model.sizes[j] - model.schema.missing(j)
     table = np.maximum(model.table((j, other)), 0.0)[:n]
     mass = table.sum(axis=1) + TINY
-    shares = table / mass[:, None]
+    some = np.flatnonzero(mass >= ROUNDING * mass.max())
+    mass, shares = mass[some], table[some] / mass[some, None]
     step, before, after = across(mass, shares)
-    noise = model.noise_of_cells((j, other))[:n] / model.n_rows
+    noise = model.noise_of_cells((j, other))[some] / model.n_rows
     off = np.minimum(noise / mass[:, None], 1.0)
     of_noise = mass**2 @ (off[after] ** 2 + off[before] ** 2)
     apart = mass**2 @ (shares[after] - shares[before]) ** 2
-    return table, shares, step, np.maximum(1 - of_noise / np.maximum(apart, TINY), 0.0)
+    return table, some, shares, step, np.maximum(1 - of_noise / np.maximum(apart, TINY), 0.0)
 
 
 def slopes(model: TableModel, j: int, other: int) -> Floats:
@@ -947,10 +951,10 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     ndarray of shape (n_cells of j, n_cells of the other)
         By what part of itself a share grows from the lowest to the highest row of a cell.
     """
-    _, shares, step, told = _changes(model, j, other)
+    _, some, shares, step, told = _changes(model, j, other)
     found = np.zeros((model.sizes[j], model.sizes[other]))
     # A share that grows by twice itself grows from 0.
-    found[: len(shares)] = np.clip(step * told / np.maximum(shares, TINY), -2.0, 2.0)
+    found[some] = np.clip(step * told / np.maximum(shares, TINY), -2.0, 2.0)
     return found
 
 
@@ -965,8 +969,10 @@ def correlation(model: TableModel, a: int, b: int) -> tuple[Floats, float]:
     """
     found, n = np.zeros((2, model.sizes[a])), model.sizes[a] - model.schema.missing(a)
     table = np.maximum(model.table((a, b)), 0.0)[:n]
-    found[:, :n] = going_along(table, running_sums(np.maximum(model.table((b,)), 0.0)))
-    return found, float(table.sum(axis=1) @ found[0, :n] ** 2)
+    mass = table.sum(axis=1)
+    some = np.flatnonzero(mass >= ROUNDING * mass.max())  # others tell rounding errors
+    found[:, some] = going_along(table[some], running_sums(np.maximum(model.table((b,)), 0.0)))
+    return found, float(mass @ found[0, :n] ** 2)
 
 
 # ---- places of synthetic rows
@@ -1033,8 +1039,9 @@ def _of_cells(model: TableModel, j: int, k: int) -> Floats:
     -------
     ndarray of shape (n_cells of j, n_places of j, n_cells of k, 1)
     """
-    counts, _, _, told = _changes(model, j, k)
-    table, n = np.maximum(model.table((j, k)), 0.0) + TINY, model.cells[j].n_places
+    counts, *_, told = _changes(model, j, k)
+    # Cells next to empty are alike, and not rounding errors.
+    table, n = np.maximum(model.table((j, k)), ROUNDING), model.cells[j].n_places
     found = np.repeat(table[:, None] / n, n, axis=1)
     even = found[: len(counts)]
     even += told * (interpolated(counts, n) - even)
@@ -1053,7 +1060,7 @@ def _of_places(model: TableModel, a: int, b: int) -> Floats:
     (of_a, told_a), (of_b, told_b) = correlation(model, a, b), correlation(model, b, a)
     if told_a < told_b:
         return np.transpose(_of_places(model, b, a), (2, 3, 0, 1))
-    table = np.maximum(model.table((a, b)), 0.0) + TINY
+    table = np.maximum(model.table((a, b)), ROUNDING)  # as above
     # `drawn_odds` has the same for the model.
     odds_a, odds_b = (np.exp(3 * np.arctanh(of).mean(axis=0)) for of in (of_a, of_b))
     n = [model.cells[j].n_places for j in (a, b)]
