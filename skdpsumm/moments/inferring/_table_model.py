@@ -1060,7 +1060,8 @@ def _of_places(model: TableModel, a: int, b: int) -> Floats:
     (of_a, told_a), (of_b, told_b) = correlation(model, a, b), correlation(model, b, a)
     if told_a < told_b:
         return np.transpose(_of_places(model, b, a), (2, 3, 0, 1))
-    table = np.maximum(model.table((a, b)), ROUNDING)  # as above
+    # Cells next to empty are alike, and not rounding errors.
+    table = np.maximum(model.table((a, b)), ROUNDING)
     # `drawn_odds` has the same for the model.
     odds_a, odds_b = (np.exp(3 * np.arctanh(of).mean(axis=0)) for of in (of_a, of_b))
     n = [model.cells[j].n_places for j in (a, b)]
