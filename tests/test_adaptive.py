@@ -94,8 +94,7 @@ def test_bins_come_first_then_columns_then_pairs():
 
 
 def test_with_a_target_each_column_is_counted_with_it():
-    sketch = sketcher(target="y").fit(X).sketch_
-    _, base, *rounds = groups_of(sketch)
+    _, base, *rounds = groups_of(sketcher(target="y").fit(X).sketch_)
     assert base == tuple((j, 5) for j in range(5))
     for group in (group for part in rounds for group in part):
         assert (5 in group) == (len(group) == 3)
@@ -104,8 +103,7 @@ def test_with_a_target_each_column_is_counted_with_it():
 def test_rounds_choose_what_depends(monkeypatch):
     """Of all pairs, the few that depend."""
     few_picks(monkeypatch)
-    sketch = sketcher(epsilon=5.0).fit(X).sketch_
-    _, _, *rounds = groups_of(sketch)
+    _, _, *rounds = groups_of(sketcher(epsilon=5.0).fit(X).sketch_)
     chosen = [group for part in rounds for group in part]
     assert len(chosen) == 6  # one a column, in four rounds
     assert [len(part) for part in rounds] == [2, 2, 1, 1]
@@ -267,8 +265,7 @@ def test_bad_cells_of_the_last_block_cost_nothing(column, monkeypatch, unpaid):
     monkeypatch.setattr(_adaptive, "ROWS_PER_BATCH", 100)
     rows = X.assign(**{column: X[column].astype(object)})
     rows.loc[rows.index[-1], column] = {"speed": np.inf, "job": "secret"}[column]
-    error = refused(column, sketcher(ledger=unpaid).fit, rows)
-    assert "secret" not in str(error)
+    assert "secret" not in str(refused(column, sketcher(ledger=unpaid).fit, rows))
 
 
 @pytest.mark.parametrize(
@@ -411,8 +408,7 @@ def test_impossible_rows_cut_bins():
 @pytest.mark.parametrize("epsilon", [8.5e-15, 1e-14, 1.12e-14])
 def test_noise_that_64_bits_cannot_hold_is_refused_before_the_charge(n_columns, epsilon, unpaid):
     sketcher = AdaptiveSketcher([(0, 1)] * n_columns, epsilon=epsilon, ledger=unpaid)
-    X = np.random.default_rng(0).random((50, n_columns))
-    refused("64-bit", sketcher.fit, X)
+    refused("64-bit", sketcher.fit, np.random.default_rng(0).random((50, n_columns)))
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 10), (10, 10), (3, 30), (2, 3, 4)])

@@ -136,8 +136,7 @@ def check_frames(answer, frame):
         assert all(isinstance(part, np.ndarray) for part in (*parts.values(), ends))
         assert ends.shape == (*answer.shape, 2)
         return
-    module = {"pandas": pd, "polars": pl}[frame]
-    assert isinstance(ends, module.DataFrame)
+    assert isinstance(ends, {"pandas": pd, "polars": pl}[frame].DataFrame)
     for name, part in (parts | {"value": answer.value, "rounded": round(answer, 2)}).items():
         numbers = np.round(plain.value, 2) if name == "rounded" else getattr(plain, name)
         names, cells = labels_and_cells(part)

@@ -114,8 +114,7 @@ def test_no_search_finds_rows_farther_apart(schema, times):
 def test_a_pit_that_hardly_a_point_lies_in_is_not_missed(d, share, size):
     schema = TableSchema([Numeric(0, 1)] * d)
     frequencies, pit = with_a_pit(d, 60, size, share)
-    depth = mean_cosine(frequencies, pit)
-    assert least_kernel(schema, frequencies) <= depth + 1e-12
+    assert least_kernel(schema, frequencies) <= mean_cosine(frequencies, pit) + 1e-12
     # Two rows that differ so, as they are added to a sum.
     feature_map = FourierMap(schema, frequencies)
     rows = np.array([np.maximum(pit, 0), np.maximum(-pit, 0)])
@@ -135,8 +134,7 @@ def test_a_box_is_bounded_at_all_its_points(seed):
     inside = rng.uniform(-1, 1, (500, 3))
     inside[:8] = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
     for c, h, bound in zip(center, half, lower, strict=True):
-        values = np.cos((c + h * inside) @ frequencies).mean(axis=1)
-        assert values.min() >= bound - 1e-12
+        assert np.cos((c + h * inside) @ frequencies).mean(axis=1).min() >= bound - 1e-12
     # A parabola is what a cosine is next to zero, so the bound is sharp there.
     small = _Cover(frequencies, np.zeros((1, 3)), np.full((1, 3), 1e-3)).boxes[0][0]
     corners = np.cos(1e-3 * inside[:8] @ frequencies).mean(axis=1).min()

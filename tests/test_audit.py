@@ -42,8 +42,7 @@ def laplace(scale=1.0, size=None, seed=0):
 def gaussian(multiplier=1.0, epsilon=1.0, delta=DELTA):
     """Return a release whose true mu is that of a claim, or above it by a multiplier below 1."""
     rng = np.random.default_rng(0)
-    scale = multiplier / gdp_mu(epsilon, delta)
-    return lambda value: value + rng.normal(scale=scale)
+    return lambda value: value + rng.normal(scale=multiplier / gdp_mu(epsilon, delta))
 
 
 def integer_noise(multiplier, delta):

@@ -265,8 +265,7 @@ def test_a_deep_guarantee_is_refused_and_a_shallow_one_shows_itself(content, tmp
         told = header | {"privacy": header["privacy"] | {"mechanism": mechanism}}
         (tmp_path / "deep").write_bytes(packed(json.dumps(told), arrays))
         if depth < 8:
-            sketch = PrivateSketch.load(tmp_path / "deep")
-            assert "(9, 0)-DP" in repr(sketch)
+            assert "(9, 0)-DP" in repr(PrivateSketch.load(tmp_path / "deep"))
             continue
         refused("not a sketch file", PrivateSketch.load, tmp_path / "deep")
         refused("nested deeper", PrivacyGuarantee.from_dict, told["privacy"])

@@ -132,8 +132,7 @@ PAIR = np.full((5, 1), 0.5), np.array([[0.5]] * 5 + [[1.0]])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_right_one_passes(delta, unpaid):
     model = PrivateSum(delta=delta)
-    result = check_private_estimator(model, *PAIR, n_trials=400)
-    assert result.lower_bound <= 1.0
+    assert check_private_estimator(model, *PAIR, n_trials=400).lower_bound <= 1.0
     assert not hasattr(model, "privacy_")
     model.set_params(ledger=unpaid)
     check_private_estimator(model, *PAIR, release=lambda fitted: fitted.sum_, n_trials=200)

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from paper_protocols import FOLDER
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs/papers.md").read_text()
+PAGE = (Path(__file__).resolve().parent.parent / "docs/papers.md").read_text()
 SHOWN = runpy.run_path(str(FOLDER / "errata.py"))["SHOWN"]
 ERRATA = {name: show for name, show in SHOWN.items() if name != "main"}
 

@@ -37,8 +37,7 @@ def test_a_mean_of_nobody_may_be_anything(covers):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"job": "baker", "age": rng.integers(18, 91, 500)})
     schema = TableSchema({"job": ["baker", "clerk"], "age": Numeric(18, 90, step=1)})
-    model = M2MEstimator(schema, epsilon=np.inf).fit(frame)
-    answer = model.mean(by="job")
+    answer = M2MEstimator(schema, epsilon=np.inf).fit(frame).mean(by="job")
     bakers, clerks = answer[...].interval(covers=covers)[:, 0]
     assert np.isnan(np.asarray(answer)[1]).all()
     assert clerks.tolist() == [18.0, 90.0]

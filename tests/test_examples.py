@@ -41,8 +41,7 @@ def pictures(notebook):
 
 
 def test_every_script_is_a_notebook():
-    found = {path.stem for path in notebooks.FOLDER.iterdir()}
-    assert found == set(notebooks.NAMES)
+    assert {path.stem for path in notebooks.FOLDER.iterdir()} == set(notebooks.NAMES)
 
 
 @pytest.mark.parametrize("name", notebooks.NAMES)

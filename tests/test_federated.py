@@ -1154,8 +1154,7 @@ def test_messages_come_out_as_they_went_in():
     np.testing.assert_array_equal(got.embedding.frequencies, sent.embedding.frequencies)
     endless = {**question_content(sent), "direction": np.empty((10**12, 0))}
     refused("another length", message_of, agreed(), "north", endless)
-    asked = agreed(POOL).question("north", None, None)
-    assert question_content(asked) == {}
+    assert question_content(agreed(POOL).question("north", None, None)) == {}
     assert message_of(agreed(POOL), "north", {}).n_uniform == 32
 
 
@@ -1316,8 +1315,7 @@ def test_raw_tables_are_read_cell_by_cell_and_come_out_as_they_were(census_homes
         name: DataOwner(vectors(t.drop(columns="income"), ours), seed=k)
         for k, (name, t) in enumerate(tables.items())
     }
-    here = run_protocol(curator(ours, target), owners)
-    assert over.curator.chosen == here.chosen
+    assert over.curator.chosen == run_protocol(curator(ours, target), owners).chosen
     over.save(tmp_path / "result")
     saved = pd.read_parquet(tmp_path / "result" / "summary.parquet")
     assert (tuple(saved), len(saved)) == (WHOLE.names, 12)
@@ -1366,8 +1364,7 @@ def test_a_row_more_changes_no_other_cell_of_a_csv_file(tmp_path):
     good = ["True", "20", "NA", "1", "1", "2001-01-01", ">50K"]
     for j, bad in ((1, "SECRET"), (2, "SECRET"), (1, ""), (0, "2"), (5, "SECRET"), (6, "SECRET")):
         path.write_text(f"{text}{','.join([*good[:j], bad, *good[j + 1 :]])}\n")
-        caught = refused("Column '", read_table, path, WHOLE)
-        assert "SECRET" not in str(caught)
+        assert "SECRET" not in str(refused("Column '", read_table, path, WHOLE))
 
 
 def test_extra_columns_are_refused_or_left_out_as_the_schema_says(census_homes):

@@ -17,8 +17,8 @@ summary, and beside them the paper's rates: the loss of J against greedy choice,
 epsilon) p K^(1/3)`` (Theorem 2, Lemma 5).
 
 ``--study`` prints the measurement behind the defaults of `parsimony` and `explore`. The paper's
-Figure 2 is drawn by `summarization_figure2.py`. ``--json`` stores MMD^2 of 380 and rare,
-``--json-accuracy`` the accuracy of the SVM.
+Figure 2 is drawn by `summarization_figure2.py`. ``--json`` stores MMD^2 of 380 and rare to held-out
+rows, ``--json-accuracy`` the accuracy of the SVM.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def store(arguments, medians):
             [
                 names[target, e],
                 *(
-                    round(1e4 * m[0], 1)
+                    round(1e4 * m[1], 1)
                     for m in (
                         found[OURS],
                         *(medians[target, None][c] for c in columns),
@@ -221,10 +221,11 @@ def store(arguments, medians):
             arguments.json,
             job="choose",
             title=f"{arguments.n_select} rows of MNIST for a target",
-            about=f"MMD^2 times 10,000; less is better. {about} The curator sees "
-            f"{private[next(iter(private))][OURS][2]:,.0f} rows, and a fit takes {seconds:.0f} s. "
+            about="MMD^2 times 10,000 to held-out rows of the target's digits; less is better. "
+            f"{about} The curator sees {private[next(iter(private))][OURS][2]:,.0f} rows, and a "
+            f"fit takes {seconds:.0f} s. "
             "Greedy sees all rows, without privacy: by the exact kernel, and by 1,000 features. "
-            "The auction is the paper's, with its bid and calibration corrected.",
+            "The auction is the paper's, corrected.",
             columns=["epsilon", "ours", "exact", "greedy", "random", "auction"],
             rows=rows,
         )

@@ -211,8 +211,7 @@ def _learn(fit: Pair, bounds: Bounds) -> Iterator[_Statistic]:
     length = fit[0].shape[1]
     coordinates = (_best_event(_coordinate(j), fit, bounds) for j in range(length))
     yield _strongest(coordinates).statistic
-    everything = np.arange(length)
-    yield from _scores(fit, everything, "all outputs")
+    yield from _scores(fit, np.arange(length), "all outputs")
     significant = np.flatnonzero(_is_significant(*fit))
     if 0 < len(significant) < length:
         yield from _scores(fit, significant, f"{len(significant)} significant outputs")

@@ -759,8 +759,7 @@ class FourierMap(FeatureMap):
         return np.zeros(self.n_features)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        state = {"kind": self.kind, **self.schema.to_dict()}
-        return state, {"frequencies": self.frequencies}
+        return {"kind": self.kind, **self.schema.to_dict()}, {"frequencies": self.frequencies}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> FourierMap:

@@ -292,8 +292,7 @@ class OwnerSite(_files.Settings):
     def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
         ledger, features = self._checked_ledger(), self._agreed.features
-        codes = _wire.read_table(self.table, features)
-        frame = pd.DataFrame(_wire.cells_of(features, codes))
+        frame = pd.DataFrame(_wire.cells_of(features, _wire.read_table(self.table, features)))
         sketcher = self._agreed.sketcher(ledger=ledger)
         self._grant(run, "sketch")
         release: PrivateSketch = sketcher.fit(frame).sketch_

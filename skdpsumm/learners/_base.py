@@ -358,8 +358,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             shares = equal_shares(people.sizes[people.codes])
             return Problem(plan.space, X, codes, terms, shares, people.codes)
         kept = people.kept(self._rows_per_group, self._group_key(terms.noise_seed))
-        units = people.codes[kept]
-        return Problem(plan.space, part_of(X, kept), codes[kept], terms, units=units)
+        return Problem(plan.space, part_of(X, kept), codes[kept], terms, units=people.codes[kept])
 
     @property
     def _reading(self) -> Reading:

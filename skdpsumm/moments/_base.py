@@ -141,8 +141,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 f"give it there, release={type(self.release).__name__}({told})."
             )
         self._require_schema()
-        known = self._sketched_schema(as_schema(self.schema))
-        self._made_sketcher(known).check_budget()
+        self._made_sketcher(self._sketched_schema(as_schema(self.schema))).check_budget()
 
     @property
     def _points(self) -> Points:

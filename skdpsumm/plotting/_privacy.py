@@ -265,8 +265,7 @@ class PrivacyUtilityDisplay(Display):
         values = np.array([float(answer) for answer in answers])
         intervals = np.array([answer.interval(level) for answer in answers])
         options = {"label": "estimate", "bars": of_level(level)} | options
-        display = cls(list(estimates), values, intervals=intervals, **options)
-        return display.plot(ax, name=name)
+        return cls(list(estimates), values, intervals=intervals, **options).plot(ax, name=name)
 
 
 def check_epsilons(epsilons: ArrayLike) -> NDArray[np.float64]:

@@ -618,8 +618,7 @@ class CDFDisplay(TableDisplay):
         drawn = {"drawstyle": "steps-post"} if self.steps else {}
         style = self._next_style() | {"marker": ""} | drawn
         if self.reference is not None:
-            compared = self._reference_style("reference") | drawn
-            ax.plot(*self._curves(self.reference), **compared)
+            ax.plot(*self._curves(self.reference), **self._reference_style("reference") | drawn)
         band = {"alpha": 0.25, "lw": 0, "step": "post" if self.steps else None}
         band |= {"color": style["color"], "label": self._once(of_level(level))}
         (self.line_,) = ax.plot(*self._curves(self.cdf), label=name, **style)

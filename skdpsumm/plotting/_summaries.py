@@ -127,8 +127,7 @@ class SummaryDisplay(Display):
             If the two tables have different columns, `gamma` is not above 0, or it is "auto" and
             there is no schema.
         """
-        public = unwrap(X_public)
-        chosen, target, gamma = read_two(schema, gamma, rows, "X_public", public)
+        chosen, target, gamma = read_two(schema, gamma, rows, "X_public", unwrap(X_public))
         # The MMD has the kernel between all pairs of rows of the target, so not all of many count.
         target = target[:: -(-len(target) // 5_000)]
         sizes = np.unique(np.geomspace(1, len(chosen), 60).round().astype(np.int64))
@@ -136,5 +135,4 @@ class SummaryDisplay(Display):
         within = float(mean_kernel(target, target, gamma).mean())
         squares = np.maximum(within - prefix_objective(chosen, target, gamma), 0.0)
         expected = np.sqrt((1 - within) / sizes)
-        display = cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)
-        return display.plot(**options)
+        return cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected).plot(**options)

@@ -785,7 +785,8 @@ def targets(
         counts = weighted[key] / total if key in index else residuals.marginal(key[0])
         noise = np.maximum(np.sqrt(1 / total) / n_rows, _LEAST_NOISE_OF_SHARE)
         found[key] = Target(key, key[0], _shares(counts, n_rows), noise, index.get(key))
-    for group in _margins(key[0] for key in found if key not in index):
+    parents = [key[0] for key in found if key not in index]
+    for group in dict.fromkeys(s for own in parents for s in subsets(own) if 0 < len(s) < len(own)):
         key = (group, ())
         noise = np.maximum(np.sqrt(residuals.cell_variances(group)) / n_rows, _LEAST_NOISE_OF_SHARE)
         noise = np.maximum(noise * _MARGIN_NOISE, _LEAST_NOISE_OF_SHARE)
@@ -801,12 +802,6 @@ def targets(
 def _shares(counts: Floats, n_rows: float) -> Floats:
     share = counts / n_rows
     return share + (1 - share.sum()) / share.size
-
-
-def _margins(groups: Iterable[Group]) -> list[Group]:
-    """Return all sets of columns that are part of a group."""
-    parts = (part for group in groups for part in subsets(group) if 0 < len(part) < len(group))
-    return list(dict.fromkeys(parts))
 
 
 @dataclass

@@ -164,7 +164,9 @@ class _Wanted:
     def rake(self, likely: Floats) -> None:
         """Multiply their probabilities, in any unit of each row, so that counts fit."""
         self._of_places.data[:] = 1 / np.maximum(likely @ np.ones(likely.shape[1]), TINY)
-        step = self._share / np.maximum(self._of_places @ likely, TINY)
+        # Where both are errors of a fit, their quotient would say what these say.
+        half = math.sqrt(UNIT)
+        step = (self._share + half) / (self._of_places @ likely + half)
         step = np.clip(step, 1 / _MOST_STEP, _MOST_STEP)
         # Where no rows have all counts, factors would grow without end.
         most = _MOST_STEP**RAKING_SWEEPS

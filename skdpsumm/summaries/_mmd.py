@@ -185,11 +185,6 @@ def mean_kernel(
     return np.concatenate([block.mean(axis=1, dtype=np.float64) for block in _blocks(X, Y, gamma)])
 
 
-def kernel_matrix(X: NDArray, Y: NDArray, gamma: float) -> NDArray:
-    """Return ``k(x, y)`` for all pairs, shape (n, m)."""
-    return np.concatenate(list(_blocks(X, Y, gamma)))
-
-
 def kernel_column(X: NDArray, squares: NDArray, i: int, gamma: float) -> NDArray:
     """Return ``k(x, x_i)`` for each row of X, given the squared norms of its rows."""
     distances = X @ X[i]
@@ -222,7 +217,7 @@ def prefix_objective(
     target, squares = mean_kernel(X, Y, gamma, weights), np.empty(len(X))
     # The sum over a leading square is that over the smaller one, and two edges.
     for rows in gen_batches(len(X), SCORED_AT_ONCE):
-        kernel = kernel_matrix(X[rows], X[: rows.stop], gamma)
+        kernel = np.concatenate(list(_blocks(X[rows], X[: rows.stop], gamma)))
         squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
     counts = np.arange(1, len(X) + 1)
     return 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2

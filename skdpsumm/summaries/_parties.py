@@ -948,8 +948,9 @@ class Curator:
                 f"All {len(self.dropped_owners)} owners were left out; see dropped_owners."
             )
         # It is the end: who sent labels of another kind than most is told so now, and tells nobody.
-        self.dropped_owners |= self.pool.settle_labels()
-        places = self.pool.usable_places()
+        misfits = self.pool.settle_labels()
+        self.dropped_owners |= misfits
+        places = np.flatnonzero([owner not in misfits for owner, _ in self.pool.origins])
         if len(places) == 0:
             return places
         quotas = self._quotas(places)
@@ -1140,13 +1141,8 @@ class ReceivedRows:
             kinds.setdefault(owner, set()).add("none" if label is None else kind)
         sound = Counter(kind for found in kinds.values() if len(found) == 1 for kind in found)
         common = max(sound, key=lambda kind: sound[kind], default="?")
-        self._misfits = {owner for owner, found in kinds.items() if found != {common}}
-        return dict.fromkeys(self._misfits, OTHER_LABELS)
-
-    def usable_places(self) -> NDArray[np.int64]:
-        """Return the places of the rows that may be chosen, once labels are settled."""
-        usable = [owner not in self._misfits for owner, _ in self.origins]
-        return np.flatnonzero(usable)
+        misfits = (owner for owner, found in kinds.items() if found != {common})
+        return dict.fromkeys(misfits, OTHER_LABELS)
 
     def labels_at(self, places: NDArray) -> NDArray | None:
         """Return the labels of usable rows, None where most owners sent none."""

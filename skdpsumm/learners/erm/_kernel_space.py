@@ -107,7 +107,8 @@ class KernelSpace(Space):
         self.kernel, self.params, self.norm_bound = kernel, params, norm_bound
         self.radius, self.entry_error = 1.0, KERNEL_ERROR
         if kernel == "poly":
-            self.radius, self.entry_error = self._poly_radius(), polynomial_error(params["degree"])
+            self.radius, self.entry_error = self._poly_radius(), KERNEL_ERROR
+            self.entry_error += 2 * params["degree"] * UNIT  # 2 UNIT in the base of `polynomial`
         self.kernel_error = self.entry_error  # of a Gram matrix: that of its entries
 
     def _poly_radius(self) -> float:
@@ -192,16 +193,12 @@ def polynomial(
 ) -> Floats:
     """Return ``(gamma <x, y> + coef0)^degree`` for rows clipped to a norm."""
     step = power_below(_OF_NORM * norm)
-    X, Y = (_shortened(clip_rows(A, norm), step) for A in (X, Y))
+    # Rounded towards zero, no row becomes longer.
+    X, Y = (np.trunc(clip_rows(A, norm) / step) for A in (X, Y))
     matrix = X @ Y.T
     matrix *= gamma * step * step
     matrix += coef0
     return _row_by_row(np.power, matrix, degree)
-
-
-def polynomial_error(degree: int) -> float:
-    """Return the error of an entry of `polynomial`, relative to the largest: 2 UNIT in its base."""
-    return KERNEL_ERROR + 2 * degree * UNIT
 
 
 def _row_by_row(function: np.ufunc, matrix: Floats, *more: Any) -> Floats:
@@ -215,11 +212,6 @@ def _in_units(X: Floats, step: float) -> Floats:
     """Return rows rounded to multiples of a power of two, in units of it."""
     limit = step * 2.0**490  # squares of so many units are floats
     return np.rint(np.clip(X, -limit, limit) / step)
-
-
-def _shortened(X: Floats, step: float) -> Floats:
-    """Return rows rounded towards zero, which makes none longer, in units of `step`."""
-    return np.trunc(X / step)
 
 
 # ---- the span of public points

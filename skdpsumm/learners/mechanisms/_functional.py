@@ -220,8 +220,7 @@ class WeightNoise(ExactNoise):
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
-        weights = self.noise.add(problem.minimize().coefficients)
-        return self.space.of_weights(weights)
+        return self.space.of_weights(self.noise.add(problem.minimize().coefficients))
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""

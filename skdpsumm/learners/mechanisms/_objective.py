@@ -191,8 +191,7 @@ class ObjectivePlan(Plan):
         """
         if not self.terms.is_private:
             return problem.check()
-        tilt = self._largest_tilt(self.noise_scale)
-        return problem.check(tilt=tilt, tolerance=self._tolerance)
+        return problem.check(tilt=self._largest_tilt(self.noise_scale), tolerance=self._tolerance)
 
     def _sure_tolerance(self, tilt: float) -> float:
         if not self.terms.is_private:

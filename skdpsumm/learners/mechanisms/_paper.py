@@ -138,8 +138,7 @@ class UpdatePlan(Plan, ABC):
 
     def _laplace(self, values: Integers, scale: float) -> Integers:
         self._n_drawn += 1
-        seed = self.terms.seed(2, self._n_drawn)
-        return noisy_integers(values, scale, "laplace", seed)
+        return noisy_integers(values, scale, "laplace", self.terms.seed(2, self._n_drawn))
 
 
 class SparseVectorPlan(UpdatePlan):
@@ -311,8 +310,7 @@ class UpdateAnswers(AnsweredQueries):
     """The state of Algorithm 1: the public hypothesis, and the updates that are left."""
 
     def __init__(self, minimizer: Minimizer, plan: UpdatePlan):
-        n_scores = minimizer.coefficients.shape[1]
-        super().__init__(n_scores)
+        super().__init__(minimizer.coefficients.shape[1])
         self._minimizer, self._plan = minimizer, plan
         self.n_updates_left = plan.n_updates
         self._updates: list[tuple[Floats, Floats]] = []  # each point, and the step towards it
