@@ -19,6 +19,7 @@ from simulated import simulate
 from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, PrivateSketch, RFFSketcher
 from skdpsumm.moments.plausible._interactions import Interactions
 from skdpsumm.sketches._graphical import GraphicalModel, Residuals
+from skdpsumm.sketches._rounding import _Wanted
 
 pytestmark = pytest.mark.simulated(0)
 
@@ -194,6 +195,14 @@ def test_last_bits_of_a_fit_move_no_row(monkeypatch):
             monkeypatch.setattr(owner, "marginal", partialmethod(shaken, owner.marginal))
     for first, second in zip(*found, strict=True):
         np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+def test_raking_leaves_alone_what_is_wanted_and_likely_up_to_rounding():
+    likely = np.tile([0.5, 0.5, 1e-17], (8, 1))
+    wanted, before = _Wanted(np.array([[4.0, 4.0, 3e-15]]), np.zeros(8, np.int64)), likely.copy()
+    wanted.look_at(np.arange(8))
+    wanted.rake(likely)
+    np.testing.assert_allclose(likely, before, rtol=1e-6)
 
 
 # -------------------------------------------------------------------- what nobody counted together

@@ -785,6 +785,7 @@ def targets(
         counts = weighted[key] / total if key in index else residuals.marginal(key[0])
         noise = np.maximum(np.sqrt(1 / total) / n_rows, _LEAST_NOISE_OF_SHARE)
         found[key] = Target(key, key[0], _shares(counts, n_rows), noise, index.get(key))
+    # These tell the margins of all their parts, too.
     parents = [key[0] for key in found if key not in index]
     for group in dict.fromkeys(s for own in parents for s in subsets(own) if 0 < len(s) < len(own)):
         key = (group, ())

@@ -164,7 +164,7 @@ class _Wanted:
     def rake(self, likely: Floats) -> None:
         """Multiply their probabilities, in any unit of each row, so that counts fit."""
         self._of_places.data[:] = 1 / np.maximum(likely @ np.ones(likely.shape[1]), TINY)
-        # Where both are errors of a fit, their quotient would say what these say.
+        # Where both are errors of a fit, their quotient would be anything: it is 1.
         half = math.sqrt(UNIT)
         step = (self._share + half) / (self._of_places @ likely + half)
         step = np.clip(step, 1 / _MOST_STEP, _MOST_STEP)

@@ -107,8 +107,9 @@ class KernelSpace(Space):
         self.kernel, self.params, self.norm_bound = kernel, params, norm_bound
         self.radius, self.entry_error = 1.0, KERNEL_ERROR
         if kernel == "poly":
-            self.radius, self.entry_error = self._poly_radius(), KERNEL_ERROR
-            self.entry_error += 2 * params["degree"] * UNIT  # 2 UNIT in the base of `polynomial`
+            # Relative to the largest, an entry of `polynomial` has 2 UNIT in its base.
+            self.radius = self._poly_radius()
+            self.entry_error = KERNEL_ERROR + 2 * params["degree"] * UNIT
         self.kernel_error = self.entry_error  # of a Gram matrix: that of its entries
 
     def _poly_radius(self) -> float:
