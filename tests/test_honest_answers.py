@@ -305,8 +305,8 @@ def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
         hits += [holds(table, np.transpose(of_c)), holds(model.mean("x"), values.mean())]
         held.append(np.concatenate([np.ravel(hit) for hit in hits]))
     assert np.mean(held) > 0.95
-    # Below 14 of 20, where 0.9 holds, is a chance of 0.002; half of them held without this.
-    assert np.min(np.mean(held, axis=0)) >= 0.7
+    # Below 13 of 20, where 0.9 holds, is a chance of 0.0004; half of them held without this.
+    assert np.min(np.mean(held, axis=0)) >= 0.65
 
 
 @pytest.mark.parametrize("n_bins", [1, 5])

@@ -5,7 +5,8 @@ from refusals import refused
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm import simulation
+from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor
 from skdpsumm.sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
 
 # Tests of other things set these off, on tables as small as they are.
@@ -137,6 +138,9 @@ def test_regression():
     model = M2MRegressor(release=release, y_bounds=(-1.5, 3.5), **SMALL).fit(X, y)
     assert model.score(X, y) > 0.8
     refused("y_bounds", M2MRegressor(**SMALL).fit, X, y)
+    few = M2MRegressor(y_bounds=(-1.5, 3.5), epsilon=0.1, **SMALL)
+    with simulation(0), pytest.warns(AnswerWarning, match="noise hides its mean"):
+        few.fit(X[:300], y[:300])
 
 
 def test_labels_taken_as_public_are_in_every_guarantee(tmp_path):

@@ -17,6 +17,7 @@ from answers import holds
 from simulated import simulate
 
 from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, PrivateSketch, RFFSketcher
+from skdpsumm.moments.inferring._table_model import expected_masses
 from skdpsumm.moments.plausible._interactions import Interactions
 from skdpsumm.sketches._graphical import GraphicalModel, Residuals
 from skdpsumm.sketches._rounding import _Wanted
@@ -410,3 +411,13 @@ def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
     low, high = m2m.count(asked).interval()
     assert low <= 25
     assert 5 < high < 2000  # points alone, of which none meets it, say 0
+
+
+@pytest.mark.parametrize("flip", [1, -1])
+def test_rows_do_not_rise_towards_an_end_of_the_range(flip):
+    edges, cell = np.array([0.0, 1, 2, 5, 10, 20, 50, 100]), np.array([0, 0, 0, 1, 1, 1, 1])
+    if flip < 0:
+        edges, cell = 100 - edges[::-1], 1 - cell[::-1]
+    masses, noise = np.array([10.0, 2000.0])[::flip], np.full(2, 5.0)
+    expected, *_ = expected_masses(edges, edges, cell, masses, noise)
+    np.testing.assert_allclose(expected[masses[cell] == 2000], 500, rtol=1e-5)

@@ -150,15 +150,6 @@ class Shift(NamedTuple):
         """As large as `mean_square` may be; what noise leaves open is 1 at most."""
         return max(self.mean_square, min(self.mean_square + 2 * self.error, 1.0))
 
-    @property
-    def of_residuals(self) -> float:
-        """The mean square for residuals, which are larger where hardly a point lies.
-
-        More than 1 means that rows lie there. Residuals are then farther off than what phi
-        explains, up to four times on the lognormal columns of docs/m2m.md, and so it is squared.
-        """
-        return self.largest * max(self.largest, 1.0)
-
     def left_by_density(self, there: Shift) -> Shift:
         """Return the shift from points that follow the sketch, `there` as they look to it."""
         least = SHIFT_LEFT_BY_DENSITY * min(self.largest, 1.0)

@@ -229,9 +229,12 @@ def smooth_pieces(own: Floats, width: Floats) -> NDArray[np.bool_]:
 
 
 def _falling(log_ratio: float) -> float:
-    """Return the tilt of a density that begins at 1, whose mean is the exponential of this."""
-    if log_ratio > -1e-6:  # where a root could not be told from 0
-        return 2 * log_ratio
+    """Return the tilt of a density that begins at 1, whose mean is the exponential of this.
+
+    It is 0 where that is 1 or more: rows become fewer towards the end of a range, or end before it.
+    """
+    if log_ratio > -1e-6:
+        return 0.0
     steepest = 60.0  # a density whose mean is a smaller part of its start is taken for this one
     ratio = max(np.exp(log_ratio), 1 / steepest)
     return brentq(lambda t: np.expm1(t) / t - ratio, -2 * steepest, -1e-9)

@@ -23,7 +23,6 @@ from ..._computing import TINY, progress, silence, warn_caller
 from ..._delegation import inner_has
 from ..._html import some_of
 from ..._sklearn import HasMethods, StrOptions
-from ...features._feature_maps import FeatureMap
 from ...privacy import PrivacyLedger
 from ...privacy._fit import columns_kept
 from ...schema._columns import (
@@ -199,7 +198,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         -----
         AnswerWarning
             If the release shows that the model is weak: for most inputs, the sketch does not tell
-            how the target depends on them (docs/m2m.md), or noise drowns even the number of rows.
+            how the target depends on them (docs/m2m.md), or noise drowns even the number of rows,
+            or the mean of a target of numbers.
         UserWarning
             If `effective_sample_size_` is small.
         """
@@ -455,8 +455,11 @@ def warn_of_invisible_inputs(
         warn_of_the_drowned("the model has learnt nothing")
         return
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
-    if prior is None:
-        shares = np.isin(inputs, _connected(sketch.feature_map, target)).astype(np.float64)
+    if prior is None:  # all or nothing: whether histograms connect it with the target
+        connected, groups = {target}, counted_columns(sketch.feature_map)
+        while met := [g for g in groups if connected & g and not g <= connected]:
+            connected = connected.union(*met)
+        shares = np.isin(inputs, list(connected)).astype(np.float64)
     elif sketch.feature_map.n_features > MOST_FEATURES_OF_MODEL:
         return
     else:
@@ -482,14 +485,6 @@ def warn_of_invisible_inputs(
             "the rest, and may be far worse than one that sees the rows."
         )
     warn_caller(message, AnswerWarning)
-
-
-def _connected(feature_map: FeatureMap, target: int) -> list[int]:
-    """Return the columns that histograms connect with the target, itself among them."""
-    connected, groups = {target}, counted_columns(feature_map)
-    while met := [g for g in groups if connected & g and not g <= connected]:
-        connected = connected.union(*met)
-    return list(connected)
 
 
 def _explained_shares(
@@ -953,4 +948,16 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         return np.asarray(cells, dtype=np.float64)[:, None]
 
     def _learnt(self, observed):
+        if self._is_graphical(self.sketch_.feature_map) and not self.sketch_.is_drowned:
+            rows = self._plausible.rows([self._target], "table")
+            bounds = self._table.columns[self._target].bounds
+            means = rows.mean(rows.numbers(self._target), *bounds)[1:]
+            low, high = np.quantile(means, [0.025, 0.975])
+            if high - low > 2 * np.std(observed):
+                warn_caller(
+                    "Use a larger epsilon, more rows, fewer columns or narrower bounds of "
+                    f"{self._table.name(self._target)!r}: noise hides its mean (from {low:.3g} to "
+                    f"{high:.3g}), so the model may be worse than one number for all rows.",
+                    AnswerWarning,
+                )
         return observed[:, 0]

@@ -61,7 +61,9 @@ class PlausiblePoints:
         # What histograms do not tell of columns together may be as much as of pairs that they tell.
         self._counted = None if of_histograms is None else PlausibleTables(of_histograms)
         phi = 0.0 if self._counted is None else self._counted.interactions.of_pair
-        self._square = max(shift.of_residuals, phi**2)
+        # More than 1 means that rows lie where hardly a point does. Residuals are then farther off
+        # than what phi explains, up to four times on the lognormal columns of docs/m2m.md.
+        self._square = max(shift.largest * max(shift.largest, 1.0), phi**2)
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
         points = hashlib.sha256(np.ascontiguousarray(regression.weights).tobytes())
