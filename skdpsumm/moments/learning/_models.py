@@ -949,15 +949,19 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
 
     def _learnt(self, observed):
         if self._is_graphical(self.sketch_.feature_map) and not self.sketch_.is_drowned:
-            rows = self._plausible.rows([self._target], "table")
-            bounds = self._table.columns[self._target].bounds
-            means = rows.mean(rows.numbers(self._target), *bounds)[1:]
-            low, high = np.quantile(means, [0.025, 0.975])
-            if high - low > 2 * np.std(observed):
-                warn_caller(
-                    "Use a larger epsilon, more rows, fewer columns or narrower bounds of "
-                    f"{self._table.name(self._target)!r}: noise hides its mean (from {low:.3g} to "
-                    f"{high:.3g}), so the model may be worse than one number for all rows.",
-                    AnswerWarning,
-                )
+            self._warn_of_a_hidden_mean(2 * np.std(observed))
         return observed[:, 0]
+
+    def _warn_of_a_hidden_mean(self, most: float) -> None:
+        """Warn where the interval of the mean of what is learnt is wider than this."""
+        rows = self._plausible.rows([self._target], "table")
+        bounds = self._table.columns[self._target].bounds
+        means = rows.mean(rows.numbers(self._target), *bounds)[1:]
+        low, high = np.quantile(means, [0.025, 0.975])
+        if high - low > most:
+            warn_caller(
+                "Use a larger epsilon, more rows, fewer columns or narrower bounds of "
+                f"{self._table.name(self._target)!r}: noise hides its mean (from {low:.3g} to "
+                f"{high:.3g}), so the model may be worse than one number for all rows.",
+                AnswerWarning,
+            )
