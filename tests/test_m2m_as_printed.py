@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from refusals import refused
 from sklearn.neighbors import KNeighborsClassifier
 
-from skdpsumm import M2MClassifier, M2MEstimator, M2MRegressor, Points
+from skdpsumm import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor, Points
 from skdpsumm.features._feature_maps import GRID
 
 N_ROWS, N_COLUMNS = 2_000, 3
@@ -101,10 +101,12 @@ def test_weights_are_those_of_section_3_5(X):
     expected = P @ S @ (found.sums / found.n_samples) / len(P)
     assert_allclose(weights, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
     assert weights.min() < 0
-    model.set_params(inference__regularization="theory").fit(
-        X, y
-    )  # equation (5) shrinks too much to learn
+    # Equation (5) shrinks too much to learn.
+    model.set_params(inference__regularization="theory").fit(X, y)
     assert model.score(X, y) > 0.8
+    with pytest.warns(AnswerWarning, match="drowns"):  # the mean is 0, and with it each weight
+        model.set_params(release__epsilon=0.001).fit(X, y)
+    assert model.predict(X).shape == y.shape
 
 
 def test_negative_weights_need_an_estimator_that_takes_them(X, unpaid):

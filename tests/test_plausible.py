@@ -415,9 +415,8 @@ def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
 
 @pytest.mark.parametrize("flip", [1, -1])
 def test_rows_do_not_rise_towards_an_end_of_the_range(flip):
-    edges, cell = np.array([0.0, 1, 2, 5, 10, 20, 50, 100]), np.array([0, 0, 0, 1, 1, 1, 1])
-    if flip < 0:
-        edges, cell = 100 - edges[::-1], 1 - cell[::-1]
+    edges = np.array([0.0, 1, 2, 5, 10, 20, 50, 100])[::flip]
+    edges, cell = np.abs(edges - edges[0]), np.repeat([0, 1], [3, 4][::flip])
     masses, noise = np.array([10.0, 2000.0])[::flip], np.full(2, 5.0)
     expected, *_ = expected_masses(edges, edges, cell, masses, noise)
     np.testing.assert_allclose(expected[masses[cell] == 2000], 500, rtol=1e-5)
