@@ -233,7 +233,7 @@ def _falling(log_ratio: float) -> float:
 
     It is 0 where that is 1 or more: rows become fewer towards the end of a range, or end before it.
     """
-    if log_ratio > -1e-6:
+    if log_ratio > -1e-6:  # nearer to 0, a root could not be told from it
         return 0.0
     steepest = 60.0  # a density whose mean is a smaller part of its start is taken for this one
     ratio = max(np.exp(log_ratio), 1 / steepest)

@@ -226,7 +226,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         points, weights = self._synthetic_rows(sketch, columns, rng)
         if columns.missing(target):
             points, weights = labelled(columns, target, points, weights)
-        # A printed mean that noise drowns is 0, and weights all points with it: they count alike.
+        # If noise drowns a sketch, printed weights are all 0: its points then count alike.
         weights = weights if weights.any() else np.full(len(weights), 1 / len(weights))
         self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
