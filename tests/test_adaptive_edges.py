@@ -37,14 +37,8 @@ def test_noise_that_some_step_could_not_have_costs_nothing(delta, adjacency, lim
     groups = None if limit is None else np.arange(50) // 3
     outcomes = set()
     for epsilon in 10.0 ** np.array([-11, -10.5, -10, -9.5, -9, -7]):
-        model = AdaptiveSketcher(
-            schema=(0, 1),
-            workload=[[0, 1, 2]],
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            max_rows_per_group=limit,
-        )
+        budget = {"delta": delta, "adjacency": adjacency, "max_rows_per_group": limit}
+        model = AdaptiveSketcher((0, 1), workload=[[0, 1, 2]], epsilon=epsilon, **budget)
         try:
             model.fit(X, groups=groups)
         except ValueError:
@@ -71,15 +65,8 @@ def all_ruled_out():
 
 def rows_of(schema, n=60):
     rng = np.random.default_rng(0)
-    columns = zip(schema, schema.columns, strict=True)
-    return pd.DataFrame(
-        {
-            name: rng.integers(0, 2, n)
-            if isinstance(one, Numeric)
-            else rng.choice(one.categories, n)
-            for name, one in columns
-        }
-    )
+    values = [2 if isinstance(one, Numeric) else one.categories for one in schema.columns]
+    return pd.DataFrame({c: rng.choice(some, n) for c, some in zip(schema, values, strict=True)})
 
 
 @pytest.mark.parametrize("name", ["square", "cycle", "ranges"])

@@ -203,12 +203,8 @@ def test_a_group_that_gives_way_to_one_of_another_size():
 
 def schema_rows(schema, encoded):
     """Return cells of numeric columns that are encoded so."""
-    return np.column_stack(
-        [
-            column.bounds[0] + encoded[:, j] * (column.bounds[1] - column.bounds[0])
-            for j, column in enumerate(schema.columns)
-        ]
-    )
+    low, high = np.transpose([column.bounds for column in schema.columns])
+    return low + encoded * (high - low)
 
 
 @pytest.mark.simulated(0)

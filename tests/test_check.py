@@ -5,7 +5,7 @@ import pytest
 from refusals import refused
 from sklearn.base import BaseEstimator
 
-from skdpsumm import BudgetExceededError, TDDLClassifier, check_private_estimator
+from skdpsumm import BudgetExceededError, TDDLClassifier, TDILRegressor, check_private_estimator
 from skdpsumm.learners import LaplaceAnswers
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP, gdp_mu
 
@@ -169,6 +169,8 @@ def test_estimators_of_the_library_need_no_pair():
     check_private_estimator(
         model, release=lambda m: m.predictor_.coefficients.ravel(), n_trials=100
     )
+    # Where noise drowns a model, it says which epsilon would be enough, and None elsewhere.
+    check_private_estimator(TDILRegressor((0, 1), y_bounds=(0, 1)), n_trials=100)
 
 
 def test_pairs_may_be_arguments_of_fit_or_have_labels():

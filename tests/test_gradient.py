@@ -128,7 +128,7 @@ def test_a_sum_is_that_of_rows_or_groups_alone(name, limit):
     model = clone(MODELS[name]).set_params(max_rows_per_group=limit)
     draft = opened(model, *table_of(model, X), groups)
     units = np.arange(len(X)) if limit is None else draft.problem.units
-    draft.plan._rows.gain = 2.0 if name in ("numbers", "squares") else 1.0
+    draft.plan._rows.gain = 1 / _gradient._PART_OF_FEW if name in ("numbers", "squares") else 1.0
     assert limit in (None, "average") or np.bincount(units).max() == min(limit, 100)
     order, largest = rng.permutation(len(units)), 0
     for length in LENGTHS:
@@ -189,11 +189,12 @@ def test_where_numbers_lie_moves_by_what_is_priced(limit, adjacency, monkeypatch
     assert (moved <= priced).all()
     assert (moved > 0.999 * np.array(priced)).all()
     assert priced == [k * far / _gradient._COUNT_GRID for far, _ in plan._facts[-2:]]
-    # 2,000 rows have the whole clip, and half of it where none are told.
+    # 2,000 rows have the whole clip, and the least part of it where none are told.
     table = np.zeros((2000, 1)), np.zeros(2000), None if limit is None else range(2000)
     draft = opened(clone(model).set_params(epsilon=3.0), *table)
     draft.plan.release(draft.problem)
-    assert draft.plan._rows.gain == (1.0 if draft.plan._count_is_public else 2.0)
+    least = 1 / _gradient._PART_OF_FEW
+    assert draft.plan._rows.gain == (1.0 if draft.plan._count_is_public else least)
 
 
 @pytest.mark.statistical

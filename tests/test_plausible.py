@@ -235,6 +235,22 @@ def test_a_dependence_that_nobody_counted_is_held(m2m):
     assert not low < truth < high
 
 
+def test_items_of_one_scale_go_together_where_nobody_counted_it():
+    """The model has a pair of theirs as far apart as a way over others: all are off to one side."""
+    items, n_held = [f"q{k}" for k in range(8)], 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        own = 3 + 0.9 * rng.normal(size=(3000, 1)) + 0.55 * rng.normal(size=(3000, 8))
+        rows = pd.DataFrame(own.round().clip(1, 5), columns=items)
+        model = M2MEstimator(dict.fromkeys(items, Numeric(1, 5, step=1)), epsilon=1.0)
+        m2m = simulate(model.set_params(random_state=0), rows, seed=seed)
+        square, mean = (
+            m2m.estimate(lambda one, k=k: sum(one[q] for q in items) ** k) for k in (2, 1)
+        )
+        n_held += holds(square - mean**2, rows.sum(axis=1).var(ddof=0))
+    assert n_held >= 4  # of 5; without what pairs have in common, none
+
+
 def test_the_places_of_a_cell_have_all_of_its_rows():
     rng = np.random.default_rng(0)
     x = np.where(rng.random(5000) < 0.5, rng.normal(20, 2, 5000), rng.normal(80, 1, 5000))

@@ -117,6 +117,9 @@ def test_a_schema_is_frozen_and_kept():
     given["job"].append("c")
     given["age"] = (5, 6)
     assert schema == TableSchema({"age": (0, 1), "job": ["a", "b"]})
+    # Equal columns are alike to the last bit.
+    zeros = Numeric(-0.0, 1, edges=[-0.0, 1.0])
+    assert str((zeros.bounds, zeros.edges)) == "((0.0, 1.0), (0.0, 1.0))"
 
 
 # ------------------------------------------------------------------------- impossible combinations

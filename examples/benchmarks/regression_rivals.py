@@ -421,6 +421,7 @@ def show(runs, path):
     told += f"{(means > 2 * errors).sum()}"
     print(f"TDIL is ahead of the best rival in {told}.")
     epsilons = sorted({r["epsilon"] for r in runs})
+    left = [m for m in RIVALS if m not in {r["method"] for r in runs}]
     _results.store(
         path,
         job="learn",
@@ -428,7 +429,8 @@ def show(runs, path):
         about=f"RMSE on held-out rows as a part of that of their mean, {seeds} splits, delta = "
         "1e-6: `TDILRegressor` / `M2MRegressor` / best rival of AdaSSP, boosted AdaSSP, Tukey, "
         "DD-SSP on AIM (two splits) and DP-EBM, each the best of its settings by its *test* score. "
-        f"TDIL is ahead of it in {told}.",
+        + f"Not run again: {', '.join(left)}. " * bool(left)
+        + f"TDIL is ahead of it in {told}.",
         columns=["table, rows", *(f"epsilon {epsilon:g}" for epsilon in epsilons)],
         rows=[[size, *(cells.get(e) for e in epsilons)] for size, cells in rows.items()],
     )

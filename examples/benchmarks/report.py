@@ -32,8 +32,8 @@ TOP = """# Benchmarks
 ![AUC of private classifiers and errors of private releases, beside rivals](images/benchmarks.png)
 
 `python examples/benchmarks/report.py --picture` makes page and picture from the files in
-`examples/benchmarks/results`; `--json FILE` of a script stores one there. Noise is fresh in every
-run, so yours will differ a little. "Older cells" did not run again with the others.
+`examples/benchmarks/results`. Noise is fresh in every run, so yours will differ a little. "Older
+cells" did not run again with the others.
 
 """
 # The results that are shown as tables.

@@ -35,9 +35,8 @@ who improves the library for one of these tables makes it one that was tuned on.
     fit_s, ask_s    CPU seconds of the fit, and of all the questions
 
 FILE gets the runs as JSON lines; what it has already is not run again. Rivals are runs of
-rivals_unseen.py; their means count where they have every table, and where AIM has some of them,
-means of these follow. Some three CPU minutes for a seed at one epsilon, on one thread; ``--quick``,
-one table and a tenth of the questions, ten seconds.
+rivals_unseen.py; their means count where they have every table. Some three CPU minutes for a seed
+at one epsilon, on one thread; ``--quick``, one table and a tenth of the questions, ten seconds.
 """
 
 import argparse
@@ -64,7 +63,7 @@ WORDS = {
     "q_pairs": "and with true counts of all 30 pairs in the bins",
     "ratio": "ratio to the release with edges, mean of the tables",
     "close": "share of the tables with a ratio of at most 1.5",
-    "counts": "counts with three conditions, error / rows",
+    "counts": "three conditions, error / rows",
     "cdf_at": "cdf at the heaviest value, error",
     "cdf_below": "cdf just below it, error",
     "cdf_holds": "share of these whose 95 % interval holds",
@@ -127,45 +126,27 @@ def base(run):
     return run["table"].removesuffix("-ns")
 
 
-def groups(runs, rivals):
-    """Return what to compare: epsilon, words and names of all tables, or of those that AIM has."""
-    found = []
-    for epsilon in sorted({run["epsilon"] for run in runs}):
-        names = {base(run) for run in runs}
-        where = {"mechanism": "aim", "epsilon": epsilon, "quick": False}
-        aim = {run["table"] for run in rivals if where.items() <= run.items() and "tv1" in run}
-        found.append((epsilon, f"{epsilon:g}", names))
-        if len(aim & names) > 1 and not aim >= names:
-            found.append((epsilon, f"{epsilon:g}, {len(aim & names)} tables", aim & names))
-    return found
-
-
 def show(runs, rivals, path):
-    """Print the means over all tables, and over those that AIM has, and store them."""
+    """Print the means over all tables, and store them."""
     for no_step in (False, True):
         of = [run for run in runs if run["table"].endswith("-ns") == no_step]
         if not of:
             continue
-        n_tables = len({base(run) for run in of})
-        print(f"\n{n_tables} tables, {'no steps' if no_step else 'steps as in a codebook'}")
+        names = {base(run) for run in of}
+        print(f"\n{len(names)} tables, {'no steps' if no_step else 'steps as in a codebook'}")
         print(f"{'':<62}{'ours':>10}{'AIM':>10}{'MST':>10}{'to reach':>10}")
-        rows, fewer = [], []
-        for epsilon, head, names in groups(of, rivals):
+        epsilons, rows = sorted({run["epsilon"] for run in of}), {}
+        for epsilon, score in itertools.product(epsilons, WORDS):
             each = beside(of, rivals, epsilon, names)
-            if len(names) < n_tables:
-                fewer = sorted(names)
-            for score, words in WORDS.items():
-                values = [mean_of(some, score) for some in each]
-                # Runs are of two machines, and share them with others but at epsilon 1.
-                if score == "fit_s" and (epsilon != 1 or len(names) < n_tables):
-                    continue
-                if len(names) < n_tables and values[1] is None:
-                    continue
-                written = ["-" if value is None else f"{value:.4f}" for value in values]
-                goal = GOALS[score][no_step] if score in GOALS else "-"
-                what = f"{head}: {words}"
-                print(f"{what:<62}" + "".join(f"{word:>10}" for word in [*written, goal]))
-                rows.append([what, *(None if v is None else round(v, 4) for v in values)])
+            values = [mean_of(some, score) for some in each]
+            # Runs are of two machines, and share them with others but at epsilon 1.
+            if score == "fit_s" and epsilon != 1:
+                continue
+            written = ["-" if value is None else f"{value:.4f}"[:6] for value in values]
+            goal = GOALS[score][no_step] if score in GOALS else "-"
+            what = f"{epsilon:g}: {WORDS[score]}"
+            print(f"{what:<62}" + "".join(f"{word:>10}" for word in [*written, goal]))
+            rows.setdefault(score, {})[epsilon] = written
         if no_step:
             continue
         seeds = len({run["seed"] for run in of})
@@ -177,12 +158,18 @@ def show(runs, rivals, path):
             "with round, wide ranges and no label; columns and pairs by total variation. "
             f"delta = 1e-6, means over the tables, {seeds} seed{'s' * (seeds > 1)}. Beside them "
             "dpmm 0.1.9, which is given the natural cuts as bins: AIM with models of 4 MB and 100 "
-            "iterations a round, MST with 1,000."
-            + f" AIM was run on {', '.join(fewer)} alone, whose means follow."
-            * bool(fewer),
-            columns=["epsilon: what", "ours", "AIM", "MST"],
-            rows=rows,
+            "iterations a round, MST with 1,000.",
+            columns=["ours / AIM / MST", *(f"epsilon {epsilon:g}" for epsilon in epsilons)],
+            rows=[row(WORDS[score], found, epsilons) for score, found in rows.items()],
         )
+
+
+def row(words, found, epsilons):
+    """Return a row of the stored table: what ours alone tell of stands in its first cell."""
+    if all(written[1:] == ["-", "-"] for written in found.values()):
+        alone = [None] * (len(epsilons) - 1)
+        return [words, " / ".join(found[epsilon][0] for epsilon in epsilons), *alone]
+    return [words, *(" / ".join(found.get(epsilon, ["-"])) for epsilon in epsilons)]
 
 
 def wanted(arguments):

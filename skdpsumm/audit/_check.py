@@ -199,7 +199,9 @@ def _attributes(fitted: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray]]:
-    if isinstance(value, str | bytes):
+    if value is None:  # where other fits may have a number
+        yield name, np.zeros(1)
+    elif isinstance(value, str | bytes):
         text = value.encode() if isinstance(value, str) else value
         yield name, np.array([float(zlib.crc32(text))])
     elif isinstance(value, dict):

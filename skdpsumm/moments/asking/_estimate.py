@@ -911,11 +911,8 @@ def framed(
     library = chosen(frame)
     if library is None or schema.names is None:
         return schema.with_dates(stack_columns([own for own in cells if own is not None]))
-    made = {
-        name: _typed(own, schema, j)
-        for j, (name, own) in enumerate(zip(schema.names, cells, strict=True))
-        if own is not None
-    }
+    named = enumerate(zip(schema.names, cells, strict=True))
+    made = {name: _typed(own, schema, j) for j, (name, own) in named if own is not None}
     if library == "pandas" and base is not None:  # a new index takes longer than the columns
         return base.assign(**made)
     # Each library has its own mark of a missing value.

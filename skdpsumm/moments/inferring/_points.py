@@ -439,9 +439,8 @@ def _public_points(points: Any, columns: TableSchema) -> NDArray:
         parts = [columns.read(cells, j) for j in range(columns.n_columns)]
     except ValueError as error:
         raise ValueError(f"prior, an array of public points: {error}") from None
-    return stack_columns(
-        [p if columns.values(j) is None else columns.decode(j, p) for j, p in enumerate(parts)]
-    )
+    made = (p if columns.values(j) is None else columns.decode(j, p) for j, p in enumerate(parts))
+    return stack_columns([*made])
 
 
 def maxent_weights(

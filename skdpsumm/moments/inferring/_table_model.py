@@ -270,10 +270,8 @@ class _Tree:
         is_first = np.diff(pieces, prepend=-1) != 0
         self._pieces = np.cumsum(is_first) - 1
         self._counted = [running_sums(one[pieces[is_first]]) for one in counted]
-        self._expected, self._ends_of_range = (
-            running_sums(expected[self._order]),
-            at_end[self._order],
-        )
+        self._expected = running_sums(expected[self._order])
+        self._ends_of_range = at_end[self._order]
 
     def split(self, rows: Floats, places: Floats) -> tuple[Floats, Nodes]:
         """Return the share of each atom in its cell, and all nodes as `ColumnCells` has them.

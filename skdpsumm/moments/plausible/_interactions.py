@@ -3,14 +3,15 @@
 The model takes a pair that no group holds to be as independent as all counts allow. How far the
 truth is from that, other pairs tell, by how far they were from the model before they were counted.
 A plausible table has an interaction of that size, white in functions that are orthonormal under the
-margins, so that all that fewer columns tell stays as it is.
+margins, so that all that fewer columns tell stays as it is. To it a part is added of what the model
+has of the pair, one for all pairs: those of a scale all go together more than chains of them tell.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import combinations
 
 import numpy as np
@@ -57,9 +58,28 @@ class Interactions:
         for k, root in enumerate(roots):
             along = np.moveaxis(white, k + 1, -1)
             along -= (along * root).sum(axis=-1, keepdims=True) * root
-        for k, root in enumerate(roots):
-            white *= root.reshape([-1 if a == k else 1 for a in range(len(roots))])
-        return white * math.sqrt(self.square_of(part))
+        white *= reduce(np.multiply.outer, roots) * math.sqrt(self.square_of(part))
+        if len(part) > 2:
+            return white
+        more = self.more * stream("more").random((n_tables, 1, 1))
+        return white + more * (self._model.table(part) - np.multiply.outer(*margins))
+
+    @cached_property
+    def more(self) -> float:
+        """How much more of what the model has of pairs these had when they were counted.
+
+        It is a regression over the pairs that surprises are of: the mean of a normal prior of
+        variance 1 after these, whose other surprises are noise, and as white as of real tables.
+        """
+        missed = told = 0.0
+        for marginal, expected in self._expected[0]:
+            independent = np.outer(expected.sum(axis=1), expected.sum(axis=0))
+            noise = np.square(marginal.std / self._model.n_rows)
+            own = expected - independent
+            weights = own / (noise + TYPICAL_SQUARE * independent + TINY)
+            missed += np.sum(weights * (marginal.counts / self._model.n_rows - expected))
+            told += np.sum(weights * own)
+        return missed / (1 + told)
 
     @cached_property
     def of_pair(self) -> float:
@@ -71,13 +91,13 @@ class Interactions:
         that are left out in turn. In adaptive releases the groups were chosen for being worst, so
         that it is rather too large.
         """
-        found, chosen = self._surprises()
-        if not len(found):
+        each, chosen = self._expected
+        if not each:
             return self._of_counted_pairs
+        found = np.array([self._surprise(*one) for one in each])
         # The worst of each round: half of these are worse than nearly all that was not chosen.
         middle = float(np.median(found) if chosen else np.mean(found))
-        square = max(middle + found.std() / math.sqrt(len(found)), 0.0) + self._unknown
-        return math.sqrt(square)
+        return math.sqrt(max(middle + found.std() / math.sqrt(len(found)), 0.0) + self._unknown)
 
     @cached_property
     def beyond(self) -> float:
@@ -131,8 +151,9 @@ class Interactions:
     def _pairs(self) -> list[Marginal]:
         return [m for m in self._model.marginals if len(m.columns) == 2 and not m.coarse]
 
-    def _surprises(self) -> tuple[Floats, bool]:
-        """Return the surprise of each of some pairs, and whether these were chosen for it."""
+    @cached_property
+    def _expected(self) -> tuple[list[tuple[Marginal, Floats]], bool]:
+        """Some pairs, with what a model that lacks them expects, and whether they were chosen."""
         pairs = self._pairs
         new_of = {k: [m for m in pairs if m.phase == k] for k in sorted({m.phase for m in pairs})}
         if len(new_of) > 1:  # the model learns: what the last round found is true of it now
@@ -140,16 +161,14 @@ class Interactions:
             known = [m for m in self._model.marginals if m.phase < last]
             # Five sweeps tell surprises to a hundredth, as of a group that is left out.
             before = self._model.fitted(known, sweeps=5)
-            found = [self._surprise(m, before.marginal(m.columns)) for m in new_of[last]]
-            return np.array(found), True
+            return [(m, before.marginal(m.columns)) for m in new_of[last]], True
         if len(pairs) < 2:
-            return np.empty(0), False
+            return [], False
         order = generator(self._model.sketch.key, "left out").permutation(len(pairs)).tolist()
-        found = [self._surprise_without(pairs[place]) for place in order[:MOST_LEFT_OUT]]
-        return np.array(found), False
+        return [self._without(pairs[place]) for place in order[:MOST_LEFT_OUT]], False
 
-    def _surprise_without(self, left: Marginal) -> float:
-        """Return the surprise of a pair under a model that knows its columns, not the pair."""
+    def _without(self, left: Marginal) -> tuple[Marginal, Floats]:
+        """Return a pair, and what a model expects that knows its columns alone."""
         others = [m for m in self._model.marginals if m is not left]
         singles = [
             Marginal((j,), self._model.table((j,)) * self._model.n_rows, float(np.mean(left.std)))
@@ -157,7 +176,7 @@ class Interactions:
             if not any(j in m.columns for m in others)
         ]
         model = self._model.model.copy_with([*others, *singles])
-        return self._surprise(left, model.marginal(left.columns))
+        return left, model.marginal(left.columns)
 
     def _surprise(self, marginal: Marginal, expected: Floats) -> float:
         """Return the mean square of the errors of conditions on a pair, in units of phi^2.

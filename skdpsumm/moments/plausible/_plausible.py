@@ -306,10 +306,8 @@ class DrawnTables:
 
     def _grown(self, group: Group, part: Group) -> Floats:
         """Return the interaction of a part of a group in all of its cells, in shares of rows."""
-        found = self._kept.get(
-            ("interaction", part),
-            lambda: self._engine.interactions.drawn(part, self.n_tables, self._stream),
-        )
+        draw = partial(self._engine.interactions.drawn, part, self.n_tables, self._stream)
+        found = self._kept.get(("interaction", part), draw)
         for k, a in enumerate(group):
             if a not in part:
                 margin = np.maximum(self.model.table((a,)), 0.0)
@@ -627,12 +625,9 @@ class DrawnTables:
 
         Other people do so by draws of their own, which other releases of the same rows may share.
         """
-        alike = {PLACES: 1, SAMPLING: most_rows_of_a_unit(self.model.sketch.privacy)}
-        falls = [
-            (math.sqrt(n), self._stream("chance", prior, columns))
-            for prior, n in alike.items()
-            if prior in self.priors
-        ]
+        units = (PLACES, 1), (SAMPLING, most_rows_of_a_unit(self.model.sketch.privacy))
+        alike = [(prior, math.sqrt(n)) for prior, n in units if prior in self.priors]
+        falls = [(spread, self._stream("chance", prior, columns)) for prior, spread in alike]
         if not falls:
             return weights
         for own in weights[1:]:

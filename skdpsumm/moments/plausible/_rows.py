@@ -679,15 +679,12 @@ def designs(
         if n:
             held.append(np.where(codes > 0, size - 1 + codes, -1))
         size += n
-    pairs = list(combinations_with_replacement(numbers, 2)) if products else []
+    pairs = [*combinations_with_replacement(range(len(numbers)), 2)] if products else []
     places, held = [*numbers, *range(size, size + len(pairs))], [np.zeros_like(own[0], int), *held]
     whole = Design(np.array(held), places, size + len(pairs))
     step, n_tables = whole.n_at_once, len(rows.weights)
     for k in range(min(1, n_tables - 1), n_tables, step):
         some = slice(k, min(k + step, n_tables))
-        scaled = {
-            place: np.nan_to_num((of_tables(own, some) - low) / (high - low))
-            for place, (own, low, high) in numbers.items()
-        }
-        every = [*scaled.values(), *(scaled[a] * scaled[b] for a, b in pairs)]
-        yield some, whole.with_numbers(every)
+        each = ((of_tables(own, some) - low) / (high - low) for own, low, high in numbers.values())
+        scaled = [*map(np.nan_to_num, each)]
+        yield some, whole.with_numbers([*scaled, *(scaled[a] * scaled[b] for a, b in pairs)])
