@@ -112,6 +112,13 @@ class TellsItInWords(PrivateSum):
         return self
 
 
+class TellsItByNothing(PrivateSum):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.rest_ = None if len(X) % 2 else 0.0
+        return self
+
+
 class HasNoLedger(BaseEstimator):
     def __init__(self, epsilon=1.0):
         self.epsilon = epsilon
@@ -153,6 +160,7 @@ def test_a_right_one_passes(delta, unpaid):
         (TellsTheNumberOfRows(), "no noise: n_samples_"),
         (CountsBeforeTheCharge(), "refused by its ledger, and keeps n_samples_"),
         (TellsItInWords(), r"no noise: report_\.lines\['title'\]"),
+        (TellsItByNothing(), "no noise: rest_"),
         (HasNoLedger(), "parameter ledger"),
         (HasNoEpsilon(), "parameter epsilon"),
     ],

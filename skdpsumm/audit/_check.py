@@ -199,10 +199,8 @@ def _attributes(fitted: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray]]:
-    if value is None:  # where other fits may have a number
-        yield name, np.zeros(1)
-    elif isinstance(value, str | bytes):
-        text = value.encode() if isinstance(value, str) else value
+    if isinstance(value, str | bytes | None):  # None takes a place: other fits may have a number
+        text = value if isinstance(value, bytes) else str(value).encode()
         yield name, np.array([float(zlib.crc32(text))])
     elif isinstance(value, dict):
         for key in sorted(value, key=str):
